@@ -1,0 +1,133 @@
+//! What every way of opening a file begins with: superblock, slots, page table, and no data.
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use crate::error::{Error, Result};
+use crate::format::{
+    ENTRY_BYTES, JOURNAL_OFFSET, PageEntry, SLOT_BYTES, SLOT_OFFSETS, SLOT_SEQUENCE_OFFSET,
+    SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, check_file, recognise, table_bytes,
+};
+use crate::geometry::PAGE_BYTES;
+use crate::storage::Medium;
+
+/// The headers of a file, checked against each other and the file's length.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) superblock: Superblock,
+    /// The newest valid slot.
+    pub(crate) slot: Slot,
+    /// The other slot is neither empty nor valid: a write of it was cut off, or it was damaged.
+    pub(crate) other_slot_damaged: bool,
+    /// What of the slots changes with every write of one.
+    pub(crate) signature: SlotSignature,
+}
+
+/// Sequence number and checksum of both slots, valid or not: any write of a slot changes it.
+pub(crate) type SlotSignature = [[u64; 2]; 2];
+
+/// Words from the start of the file to those of the signature (F-20).
+pub(crate) const SIGNATURE_WORDS: [[usize; 2]; 2] = {
+    let slots = [SLOT_OFFSETS[0] as usize / 8, SLOT_OFFSETS[1] as usize / 8];
+    let (sequence, last) = (SLOT_SEQUENCE_OFFSET / 8, SLOT_BYTES / 8 - 1);
+    [[slots[0] + sequence, slots[0] + last], [slots[1] + sequence, slots[1] + last]]
+};
+
+/// Reads and checks the headers (F-30).
+pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
+    let length = medium.length().map_err(Error::io("tell the length of the file"))?;
+    let mut bytes = vec![0; SUPERBLOCK_BYTES.min(length as usize)];
+    medium.read_at(&mut bytes, 0).map_err(Error::io("read the superblock"))?;
+    recognise(&bytes)?;
+    if length < JOURNAL_OFFSET {
+        return Err(Error::Length { expected: JOURNAL_OFFSET, found: length });
+    }
+    let superblock = Superblock::decode(&bytes)?;
+    let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
+    for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
+        medium.read_at(bytes, offset).map_err(Error::io("read a state slot"))?;
+    }
+    let (slot, other_slot_damaged) = newest_slot(&slots)?;
+    check_file(&superblock, &slot, length)?;
+    let signature = slots.map(|bytes| {
+        [SLOT_SEQUENCE_OFFSET, SLOT_BYTES - 8].map(|at| LittleEndian::read_u64(&bytes[at..]))
+    });
+    Ok(Loaded { superblock, slot, other_slot_damaged, signature })
+}
+
+/// The newest valid slot, and whether the other one is damaged (F-23).
+fn newest_slot(slots: &[Vec<u8>; 2]) -> Result<(Slot, bool)> {
+    let mut newest: Option<Slot> = None;
+    let mut damaged = false;
+    for (place, bytes) in slots.iter().enumerate() {
+        match Slot::decode(bytes) {
+            Ok(None) => {}
+            Ok(Some(slot)) if slot.place() != place => {
+                let reason = format!("slot {place} holds the sequence numbers of the other one");
+                return Err(Error::field("the slot", "sequence", slot.sequence, reason));
+            }
+            Ok(Some(slot)) => {
+                if newest.as_ref().is_none_or(|other| other.sequence < slot.sequence) {
+                    newest = Some(slot);
+                }
+            }
+            Err(Error::Checksum { .. }) => damaged = true,
+            // A slot whose checksum is right and whose values are not was made so: nothing a
+            // crash can do, so the other slot is not asked.
+            Err(error) => return Err(error),
+        }
+    }
+    match newest {
+        Some(slot) => Ok((slot, damaged)),
+        None => Err(Error::NoSlot),
+    }
+}
+
+/// Reads the current page table of a segment and checks it (F-62).
+pub(crate) fn read_table<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<Vec<PageEntry>> {
+    let mut table = Vec::with_capacity(segment.extent(cell_bits).pages as usize);
+    visit_table(medium, segment, cell_bits, |entry| table.push(entry))?;
+    Ok(table)
+}
+
+/// Shows every entry of a segment's current page table, in bounded memory, and checks the whole.
+pub(crate) fn visit_table<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+    mut visit: impl FnMut(PageEntry),
+) -> Result<()> {
+    const CHUNK: u64 = 64 * PAGE_BYTES;
+    let extent = segment.extent(cell_bits);
+    let (start, length) = (extent.table(segment.table), table_bytes(extent.pages));
+    let mut crc = crc32fast::Hasher::new();
+    let mut left = extent.pages;
+    let mut ones = 0;
+    let mut bytes = vec![0; CHUNK.min(length) as usize];
+    let mut at = 0;
+    while at < length {
+        let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
+        medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;
+        crc.update(chunk);
+        for entry in chunk.chunks_exact(ENTRY_BYTES).take(left as usize) {
+            let entry = PageEntry::decode(entry);
+            ones += u64::from(entry.ones);
+            left -= 1;
+            visit(entry);
+        }
+        at += chunk.len() as u64;
+    }
+    let found = crc.finalize();
+    if found != segment.table_crc {
+        let what = "the page table".to_owned();
+        return Err(Error::Checksum { what, expected: segment.table_crc, found });
+    }
+    if ones != segment.ones {
+        let reason = format!("the page table counts {ones}");
+        return Err(Error::field("the slot", "segment ones", segment.ones, reason));
+    }
+    Ok(())
+}

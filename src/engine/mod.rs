@@ -1,0 +1,309 @@
+//! The durability protocol: journal, checkpoint, recovery (F-80 to F-99).
+//!
+//! An [`Engine`] is one writer on one medium. Adds run under one of several stripes; sync and
+//! checkpoint hold them all, so that a record's mask always belongs to the epoch that logs it.
+
+mod checkpoint;
+mod create;
+mod journal;
+mod load;
+mod recovery;
+mod scan;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) use create::{create_file, finish_file};
+pub(crate) use load::{Loaded, SIGNATURE_WORDS, SlotSignature, load, read_table, visit_table};
+pub(crate) use recovery::{Journalled, replay_private};
+pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
+
+use crate::error::{Error, Result};
+use crate::format::{PageEntry, Record, Slot, State, Superblock};
+use crate::geometry::{Geometry, PAGE_BYTES};
+use crate::kernel;
+use crate::report::Recovery;
+use crate::storage::{Map, Mapping, Medium, Sabotage};
+
+use journal::Journal;
+
+/// Guards that adds share; more than the threads a machine is likely to add from at once.
+const STRIPES: usize = 32;
+
+/// Words of a page.
+pub(crate) const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
+
+/// What an add holds while it changes bits. Alone on its cache lines: stripes are taken by
+/// different threads at the same time.
+#[derive(Default)]
+#[repr(align(128))]
+struct Stripe(Mutex<StripeCount>);
+
+/// Counted under a stripe, so that counting costs no shared cache line.
+#[derive(Default)]
+struct StripeCount {
+    /// Adds that changed the filter since the handle was opened.
+    adds: u64,
+}
+
+/// The data of one segment, mapped for writing.
+pub(crate) struct Segment<M: Medium> {
+    pub(crate) geometry: Geometry,
+    pub(crate) data: M::Map,
+    /// One bit for each page that changed since the last checkpoint.
+    dirty: Vec<AtomicU64>,
+}
+
+impl<M: Medium> Segment<M> {
+    fn touch(&self, word: usize) {
+        let page = word / PAGE_WORDS;
+        let (at, bit) = (page / 64, 1 << (page % 64));
+        // Most adds find their page dirty already: look before writing a line others share.
+        if self.dirty[at].load(Ordering::Relaxed) & bit == 0 {
+            self.dirty[at].fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the last slot said, and the page tables that go with it.
+pub(crate) struct Committed {
+    pub(crate) slot: Slot,
+    /// For each segment, what its current table says.
+    tables: Vec<Vec<PageEntry>>,
+    /// Metadata was changed since the last slot was written.
+    metadata_changed: bool,
+}
+
+/// One writer on one medium.
+pub(crate) struct Engine<M: Medium> {
+    medium: M,
+    pub(crate) superblock: Superblock,
+    pub(crate) segment: Segment<M>,
+    journal: Journal<M>,
+    stripes: Box<[Stripe]>,
+    /// Taken before any stripe: syncs and checkpoints come one after the other.
+    committed: Mutex<Committed>,
+    poisoned: AtomicBool,
+    /// Adds the last slot counts: what the stripes count comes on top.
+    adds_before: u64,
+    recovery: Option<Recovery>,
+}
+
+/// All stripes, held.
+type AllStripes<'a> = Vec<MutexGuard<'a, StripeCount>>;
+
+/// Locks a mutex whose owner cannot have left anything half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stripe of this thread.
+fn stripe_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
+    }
+    MINE.with(|mine| *mine)
+}
+
+impl<M: Medium> Engine<M> {
+    /// Opens a medium for writing: recovers what a crash left, then marks it open.
+    ///
+    /// The caller holds the lock that keeps other writers away.
+    pub(crate) fn open(medium: M) -> Result<Self> {
+        Self::open_with(medium, true)
+    }
+
+    /// As [`open`](Self::open), for a file just created by this process: its pages are known.
+    pub(crate) fn open_new(medium: M) -> Result<Self> {
+        Self::open_with(medium, false)
+    }
+
+    fn open_with(medium: M, verify: bool) -> Result<Self> {
+        let loaded = load(&medium)?;
+        loaded.superblock.check_writable()?;
+        let Loaded { superblock, slot, .. } = &loaded;
+        let record = &slot.segments[0];
+        let extent = record.extent(superblock.cells.bits());
+        let table = read_table(&medium, record, superblock.cells.bits())?;
+        let data = medium
+            .map(extent.data()..extent.end(), Mapping::Shared)
+            .map_err(Error::io("map the data"))?;
+        let segment: Segment<M> = Segment {
+            geometry: record.geometry,
+            data,
+            dirty: (0..extent.pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        };
+        debug_assert!(kernel::fits(&segment.geometry, segment.data.words()));
+        let journal = Journal::open(&medium, superblock, slot)?;
+        let mut engine = Engine {
+            adds_before: record.adds,
+            committed: Mutex::new(Committed {
+                slot: slot.clone(),
+                tables: vec![table],
+                metadata_changed: false,
+            }),
+            superblock: superblock.clone(),
+            segment,
+            journal,
+            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            poisoned: AtomicBool::new(false),
+            recovery: None,
+            medium,
+        };
+        engine.start(&loaded, verify)?;
+        Ok(engine)
+    }
+
+    /// Brings the file into the state that adds may start from.
+    fn start(&mut self, loaded: &Loaded, verify: bool) -> Result<()> {
+        self.rewrite_slot()?;
+        if loaded.slot.state == State::Open {
+            return self.recover();
+        }
+        if verify {
+            let committed = lock(&self.committed);
+            let check = check_pages(self.segment.data.words(), &committed.tables[0], &[]);
+            drop(committed);
+            check.refuse_unless_exact()?;
+        }
+        if self.medium.sabotaged(Sabotage::NoOpenState) {
+            return Ok(());
+        }
+        self.commit_state(State::Open)
+    }
+
+    /// Adds a hash; true when that changed the filter.
+    #[inline]
+    pub(crate) fn add_hash(&self, hash: u64) -> Result<bool> {
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned);
+        }
+        let Segment { geometry, data, .. } = &self.segment;
+        // A key that is in leaves no trace and takes no lock.
+        if kernel::contains(geometry, data.words(), hash) {
+            return Ok(false);
+        }
+        self.add_new(hash)
+    }
+
+    /// The way of a key that was not in when its adder looked.
+    fn add_new(&self, hash: u64) -> Result<bool> {
+        let mut stripe = lock(&self.stripes[stripe_of_thread()].0);
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned);
+        }
+        let Segment { geometry, data, .. } = &self.segment;
+        let mask = kernel::missing(geometry, data.words(), hash);
+        if mask == 0 {
+            return Ok(false);
+        }
+        // The record comes before the bits: a process killed in between leaves a record too many,
+        // which is harmless, and never bits that nothing explains.
+        let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
+        if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
+            self.journal.append(Record::Key { hash, mask });
+        }
+        let mut rows = mask;
+        while rows != 0 {
+            let row = rows.trailing_zeros();
+            rows &= rows - 1;
+            let (word, bit) = kernel::place(geometry, hash, row);
+            data.fetch_or(word, bit);
+            self.segment.touch(word);
+        }
+        if late {
+            self.journal.append(Record::Key { hash, mask });
+        }
+        stripe.adds += 1;
+        Ok(true)
+    }
+
+    /// Whether a hash may be in.
+    #[inline]
+    pub(crate) fn contains_hash(&self, hash: u64) -> bool {
+        kernel::contains(&self.segment.geometry, self.segment.data.words(), hash)
+    }
+
+    /// Makes every add that returned before this call durable.
+    ///
+    /// `mark` becomes the user's own position; without one the last is kept.
+    pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        let mark = mark.unwrap_or(committed.slot.mark);
+        if !self.journal.has_news() && mark == committed.slot.mark {
+            return Ok(());
+        }
+        if !self.journal.has_room() {
+            committed.slot.mark = mark;
+            return self.checkpoint_held(&mut committed, &stripes, State::Open);
+        }
+        self.journal.append(Record::Sync { mark });
+        let mut flushed = self.journal.flush(&self.medium);
+        if flushed.is_err() && self.medium.sabotaged(Sabotage::RetryFailedSync) {
+            flushed = self.journal.flush(&self.medium);
+        }
+        flushed.map_err(|source| self.poison("sync the journal", source))?;
+        committed.slot.mark = mark;
+        Ok(())
+    }
+
+    /// Brings page tables and slot up to date with the data, durably.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        self.checkpoint_held(&mut committed, &stripes, State::Open)
+    }
+
+    /// A checkpoint after which the file counts as closed in good order.
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        self.checkpoint_held(&mut committed, &stripes, State::Clean)
+    }
+
+    /// Every stripe, so that no add is under way.
+    fn all_stripes(&self) -> Result<AllStripes<'_>> {
+        let stripes: AllStripes<'_> = self.stripes.iter().map(|stripe| lock(&stripe.0)).collect();
+        match self.poisoned.load(Ordering::Relaxed) {
+            true => Err(Error::Poisoned),
+            false => Ok(stripes),
+        }
+    }
+
+    /// Ends this handle's life as a writer: what the disk holds is no longer known.
+    fn poison(&self, action: &'static str, source: std::io::Error) -> Error {
+        self.poisoned.store(true, Ordering::Relaxed);
+        Error::Io { action, source }
+    }
+
+    /// Whether a write or sync failed.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Adds that changed the filter, ever.
+    pub(crate) fn adds(&self) -> u64 {
+        self.adds_before + self.stripes.iter().map(|stripe| lock(&stripe.0).adds).sum::<u64>()
+    }
+
+    /// The slot as it was last written, with the mark as it was last synced.
+    pub(crate) fn committed(&self) -> MutexGuard<'_, Committed> {
+        lock(&self.committed)
+    }
+
+    /// Replaces the metadata; durable with the next checkpoint.
+    pub(crate) fn set_metadata(&self, metadata: crate::format::Metadata) {
+        let mut committed = lock(&self.committed);
+        if committed.slot.metadata != metadata {
+            committed.slot.metadata = metadata;
+            committed.metadata_changed = true;
+        }
+    }
+
+    /// What recovery found when the file was opened.
+    pub(crate) fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+}

@@ -1,0 +1,250 @@
+//! One error for everything: each variant says what is wrong and what to do about it.
+
+use std::io;
+
+/// What can go wrong, with a sentence the user can act on.
+///
+/// The messages do not name the file: whoever holds the path adds it.
+///
+/// ```
+/// use bloomfile::{Error, Options};
+///
+/// let error = Options::new().capacity(0).false_positive_rate(0.01).plan().unwrap_err();
+/// assert!(matches!(error, Error::Parameter { name: "capacity", .. }));
+/// assert_eq!(error.to_string(), "capacity cannot be 0: it must be at least 1");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused or failed something.
+    #[error("cannot {action}: {source}{}", advice(source))]
+    Io {
+        /// What was being done, as in "cannot …".
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A parameter that makes no sense or cannot be reached.
+    #[error("{name} cannot be {value}: {reason}")]
+    Parameter {
+        /// The parameter's name.
+        name: &'static str,
+        /// The value it was given.
+        value: String,
+        /// Why that is impossible and what would be possible.
+        reason: String,
+    },
+
+    /// The file is something else.
+    #[error("is not a bloomfile: {kind}; check the path")]
+    NotABloomfile {
+        /// What it looks like instead.
+        kind: String,
+    },
+
+    /// The file was sent through something that rewrites line ends or strips a bit.
+    #[error(
+        "was damaged by a text-mode transfer ({how}); copy it again in binary mode from the original"
+    )]
+    TextMode {
+        /// What was found in place of the magic.
+        how: &'static str,
+    },
+
+    /// The file was written by a later version of the format.
+    #[error(
+        "has format version {found}, this program reads version {supported}; use a newer bloomfile"
+    )]
+    Version {
+        /// Version in the file.
+        found: u32,
+        /// Version this program reads.
+        supported: u32,
+    },
+
+    /// The file uses features this program does not know.
+    #[error(
+        "needs features this program does not know ({word} feature bits {bits:#x}); use a newer bloomfile{}",
+        if *read_only { ", or open it for reading only" } else { "" }
+    )]
+    Features {
+        /// Which feature word.
+        word: &'static str,
+        /// The unknown bits.
+        bits: u32,
+        /// Whether the file can still be read.
+        read_only: bool,
+    },
+
+    /// A checksum does not match what it protects.
+    #[error(
+        "{what} is damaged (checksum {expected:08x} expected, {found:08x} found); restore the file from a copy or build it again"
+    )]
+    Checksum {
+        /// The structure that is damaged.
+        what: String,
+        /// The checksum stored.
+        expected: u32,
+        /// The checksum of what is there.
+        found: u32,
+    },
+
+    /// A field of a header holds a value that the format forbids.
+    #[error(
+        "{what} holds an impossible value ({field} = {value}: {reason}); restore the file from a copy or build it again"
+    )]
+    Field {
+        /// The structure.
+        what: &'static str,
+        /// The field's name in format-spec.md.
+        field: &'static str,
+        /// What it holds.
+        value: String,
+        /// What the format asks for.
+        reason: String,
+    },
+
+    /// The file is shorter or longer than its headers say.
+    #[error(
+        "is {found} bytes long, its headers say {expected}: it was {}; copy it again from the original",
+        if found < expected { "cut short" } else { "extended" }
+    )]
+    Length {
+        /// Length the headers ask for.
+        expected: u64,
+        /// Length of the file.
+        found: u64,
+    },
+
+    /// Neither slot can be read.
+    #[error(
+        "both state slots are damaged, so it is not known what the file held; restore it from a copy or build it again"
+    )]
+    NoSlot,
+
+    /// Data pages that do not match their checksums.
+    #[error(
+        "{count} data {} damaged (first: page {page} of segment {segment}{}); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost",
+        if *count == 1 { "page is" } else { "pages are" },
+        if *lost { ": bits were lost" } else { "" }
+    )]
+    Damaged {
+        /// Number of damaged pages.
+        count: u64,
+        /// Segment of the first one.
+        segment: u32,
+        /// Number of the first one within its segment.
+        page: u64,
+        /// Whether the first one has fewer ones than it must have.
+        lost: bool,
+    },
+
+    /// A record that had been made durable is missing from the journal.
+    #[error(
+        "journal record {index} is damaged although it had been synced; restore the file from a copy, or run repair, which keeps all that can be read"
+    )]
+    Journal {
+        /// The record's number in the journal.
+        index: u64,
+    },
+
+    /// Another process has the file open for writing.
+    #[error("is being written by another process; wait for it to finish, or open it for reading")]
+    Locked,
+
+    /// A file of that name is there already.
+    #[error("already exists; choose another name, or ask for it to be replaced")]
+    Exists,
+
+    /// A handle whose file could not be written: nothing more is done through it.
+    #[error(
+        "an earlier write or sync failed, so this handle does nothing more; find out why, then open the file again: all that was synced is in it"
+    )]
+    Poisoned,
+
+    /// Two filters that cannot be combined.
+    #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
+    Incompatible {
+        /// The first parameter that differs.
+        parameter: &'static str,
+        /// Its value in the first filter.
+        left: String,
+        /// Its value in the other one.
+        right: String,
+    },
+}
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Whether the file's contents are at fault (rather than the call, the system or another process).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// std::fs::write(&path, "not a filter at all").unwrap();
+    /// let error = bloomfile::Reader::open(&path).unwrap_err();
+    /// assert!(error.is_bad_file());
+    /// ```
+    pub fn is_bad_file(&self) -> bool {
+        matches!(
+            self,
+            Error::NotABloomfile { .. }
+                | Error::TextMode { .. }
+                | Error::Version { .. }
+                | Error::Features { .. }
+                | Error::Checksum { .. }
+                | Error::Field { .. }
+                | Error::Length { .. }
+                | Error::NoSlot
+                | Error::Damaged { .. }
+                | Error::Journal { .. }
+        )
+    }
+
+    /// Whether the file is a bloomfile whose bytes were changed or lost.
+    pub fn is_damage(&self) -> bool {
+        self.is_bad_file()
+            && !matches!(
+                self,
+                Error::NotABloomfile { .. } | Error::Version { .. } | Error::Features { .. }
+            )
+    }
+
+    pub(crate) fn io(action: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io { action, source }
+    }
+
+    pub(crate) fn parameter(
+        name: &'static str,
+        value: impl ToString,
+        reason: impl Into<String>,
+    ) -> Error {
+        Error::Parameter { name, value: value.to_string(), reason: reason.into() }
+    }
+
+    pub(crate) fn field(
+        what: &'static str,
+        field: &'static str,
+        value: impl ToString,
+        reason: impl Into<String>,
+    ) -> Error {
+        Error::Field { what, field, value: value.to_string(), reason: reason.into() }
+    }
+}
+
+/// What to do about a system error, where it is known.
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space or choose another folder"
+        }
+        io::ErrorKind::NotFound => "; check the path",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; check the permissions of the file and its folder"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,230 @@
+//! A filter opened for reading and writing.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::format::encode_metadata;
+use crate::geometry::Geometry;
+use crate::hash::Hasher;
+use crate::report::Recovery;
+use crate::storage::FileMedium;
+
+/// How often, and how long apart, a writer tries for the lock: readers of a crashed file hold it
+/// for the blink in which they read its journal.
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A filter file opened for reading and writing.
+///
+/// One process at a time may have a file open as a `Filter`; any number of threads share it by
+/// reference. What was added is visible to [`Reader`](crate::Reader)s in other processes as soon
+/// as `add` returns, and safe from a power cut once [`sync`](Filter::sync) returns.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// use bloomfile::{Filter, Options};
+///
+/// Options::new().capacity(100_000).false_positive_rate(0.01).create(&path)?.close()?;
+///
+/// let filter = Filter::open(&path)?;
+/// std::thread::scope(|scope| {
+///     for thread in 0..4u8 {
+///         let filter = &filter;
+///         scope.spawn(move || filter.add(&[thread]).unwrap());
+///     }
+/// });
+/// filter.sync()?;
+/// assert!((0..4u8).all(|thread| filter.contains(&[thread])));
+/// filter.close()?;
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub struct Filter {
+    engine: Engine<FileMedium>,
+    hasher: Hasher,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filter")
+            .field("geometry", self.geometry())
+            .field("adds", &self.adds())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Filter {
+    /// Opens a file for writing.
+    ///
+    /// Every page is verified; a file whose writer crashed is recovered, and
+    /// [`recovery`](Filter::recovery) says what that found. A file that is being written by
+    /// another process gives [`Error::Locked`].
+    ///
+    /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
+    /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path.as_ref())
+            .map_err(Error::io("open the file for writing"))?;
+        lock(&file)?;
+        Ok(Self::from_engine(Engine::open(FileMedium::new(file))?))
+    }
+
+    pub(crate) fn from_engine(engine: Engine<FileMedium>) -> Self {
+        let hasher = Hasher::new(engine.superblock.hash_seed);
+        Filter { engine, hasher, closed: false }
+    }
+
+    /// Adds a key; true when it was new, as far as the filter can tell.
+    ///
+    /// An error means that the handle was poisoned by an earlier failed write.
+    #[inline]
+    pub fn add(&self, key: &[u8]) -> Result<bool> {
+        self.engine.add_hash(self.hasher.hash(key))
+    }
+
+    /// Adds the hash of a key, as this filter's [`hasher`](Filter::hasher) gives it.
+    #[inline]
+    pub fn add_hash(&self, hash: u64) -> Result<bool> {
+        self.engine.add_hash(hash)
+    }
+
+    /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
+    #[inline]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.engine.contains_hash(self.hasher.hash(key))
+    }
+
+    /// Whether the key of a hash may be in.
+    #[inline]
+    pub fn contains_hash(&self, hash: u64) -> bool {
+        self.engine.contains_hash(hash)
+    }
+
+    /// The hasher of this file.
+    pub fn hasher(&self) -> Hasher {
+        self.hasher
+    }
+
+    /// Makes every add that returned before this call survive a power cut.
+    ///
+    /// Cheap: only the journal's new records are written, unless the journal is full. A failure
+    /// poisons the handle: open the file again to go on.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.sync(None)
+    }
+
+    /// As [`sync`](Filter::sync), and makes a number of the caller's own durable with the keys:
+    /// the position in a log up to which keys were added, say.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # use bloomfile::{Filter, Options};
+    /// let filter = Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
+    /// filter.add(b"line 1 of the log")?;
+    /// filter.sync_with_mark(1)?;
+    /// drop(filter);
+    /// assert_eq!(Filter::open(&path)?.mark(), 1);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn sync_with_mark(&self, mark: u64) -> Result<()> {
+        self.engine.sync(Some(mark))
+    }
+
+    /// The mark that was last synced; 0 before the first.
+    pub fn mark(&self) -> u64 {
+        self.engine.committed().slot.mark
+    }
+
+    /// Brings the checksums up to date with the data, durably, and empties the journal.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.engine.checkpoint()
+    }
+
+    /// Closes the file in good order: a checkpoint after which any program may take it.
+    ///
+    /// Dropping the filter does the same but cannot tell of an error.
+    pub fn close(mut self) -> Result<()> {
+        self.closed = true;
+        self.engine.close()
+    }
+
+    /// Adds that changed the filter, ever: distinct keys, but for false positives.
+    pub fn adds(&self) -> u64 {
+        self.engine.adds()
+    }
+
+    /// The number of keys the filter was made for, if that was said.
+    pub fn capacity(&self) -> Option<u64> {
+        Some(self.engine.superblock.capacity).filter(|&capacity| capacity != 0)
+    }
+
+    /// The geometry.
+    pub fn geometry(&self) -> &Geometry {
+        &self.engine.segment.geometry
+    }
+
+    /// The file's identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.engine.superblock.uuid
+    }
+
+    /// The pairs kept in the file.
+    pub fn metadata(&self) -> BTreeMap<String, String> {
+        self.engine.committed().slot.metadata.clone()
+    }
+
+    /// Sets a pair, or removes it; durable with the next checkpoint or close.
+    pub fn set_metadata(&self, key: &str, value: Option<&str>) -> Result<()> {
+        let mut metadata = self.metadata();
+        match value {
+            Some(value) => metadata.insert(key.to_owned(), value.to_owned()),
+            None => metadata.remove(key),
+        };
+        encode_metadata(&metadata)?;
+        self.engine.set_metadata(metadata);
+        Ok(())
+    }
+
+    /// What recovery found, if the file's last writer had crashed.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.engine.recovery()
+    }
+
+    /// Whether an earlier write or sync failed, so that this handle changes nothing any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.engine.is_poisoned()
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        if !self.closed && !self.engine.is_poisoned() {
+            // Nobody is left to tell; the file stays recoverable whatever happens here.
+            let _ = self.engine.close();
+        }
+    }
+}
+
+/// Takes the writer's lock.
+pub(crate) fn lock(file: &File) -> Result<()> {
+    for left in (0..LOCK_TRIES).rev() {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Io { action: "lock the file", source });
+            }
+            Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    Err(Error::Locked)
+}

@@ -1,0 +1,109 @@
+//! A journal record: 16 bytes that make one add, or one sync, known (F-70 to F-76).
+
+use crate::hash::{GOLDEN, mix};
+
+/// Bytes of one record.
+pub(crate) const RECORD_BYTES: usize = 16;
+
+/// 64-bit words of one record.
+pub(crate) const RECORD_WORDS: usize = RECORD_BYTES / 8;
+
+/// What binds records to the time between two checkpoints (F-72).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    /// Mixed from the epoch's number and salt.
+    key: u64,
+    /// Bits of a record's second word that hold the mask; the check takes all the others, so that
+    /// bytes which are no record hardly ever pass for one.
+    mask_bits: u32,
+}
+
+impl Epoch {
+    /// The epoch of a slot, for records whose masks have `mask_bits` bits.
+    pub(crate) const fn new(number: u64, salt: u64, mask_bits: u32) -> Self {
+        Epoch { key: mix(number.wrapping_mul(GOLDEN) ^ salt), mask_bits }
+    }
+
+    /// The check of a record: it depends on every bit of the record, on its place and the epoch.
+    #[inline(always)]
+    const fn check(self, index: u32, value: u64, mask: u32) -> u64 {
+        let place = ((index as u64) << 32) | mask as u64;
+        let check = mix(mix(value ^ self.key).wrapping_add(place)) >> self.mask_bits;
+        // Never 0, so that zeros are no record (F-73).
+        if check == 0 { 1 } else { check }
+    }
+
+    /// The two words of a record at place `index`.
+    #[inline(always)]
+    pub(crate) const fn encode(self, index: u32, record: Record) -> [u64; RECORD_WORDS] {
+        let (value, mask) = match record {
+            Record::Key { hash, mask } => (hash, mask),
+            Record::Sync { mark } => (mark, 0),
+        };
+        [value, mask as u64 | (self.check(index, value, mask) << self.mask_bits)]
+    }
+
+    /// The record at place `index`, if one of this epoch is there.
+    #[inline]
+    pub(crate) const fn decode(self, index: u32, words: [u64; RECORD_WORDS]) -> Option<Record> {
+        let [value, mask_and_check] = words;
+        let mask = (mask_and_check & ((1 << self.mask_bits) - 1)) as u32;
+        if self.check(index, value, mask) != mask_and_check >> self.mask_bits {
+            return None;
+        }
+        Some(match mask {
+            0 => Record::Sync { mark: value },
+            mask => Record::Key { hash: value, mask },
+        })
+    }
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A key was added that turned on the cells of these rows.
+    Key {
+        /// The key's hash.
+        hash: u64,
+        /// One bit for each row whose cell was off; never 0.
+        mask: u32,
+    },
+    /// All records before this one belong to a sync.
+    Sync {
+        /// The user's own position.
+        mark: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f72_every_flipped_bit_other_place_and_other_epoch_is_noticed() {
+        for rows in [4, 8, 32] {
+            let epoch = Epoch::new(7, 0x5a17, rows);
+            let record = Record::Key { hash: 0x0123_4567_89ab_cdef, mask: 0b1011 };
+            let words = epoch.encode(3, record);
+            assert_eq!(epoch.decode(3, words), Some(record));
+            for bit in 0..128 {
+                let mut damaged = words;
+                damaged[bit / 64] ^= 1 << (bit % 64);
+                assert_eq!(epoch.decode(3, damaged), None, "bit {bit}");
+            }
+            for place in (0..10_000).filter(|&place| place != 3) {
+                assert_eq!(epoch.decode(place, words), None, "place {place}");
+            }
+            for (number, salt) in [(6, 0x5a17), (8, 0x5a17), (7, 0x5a16), (0, 0)] {
+                assert_eq!(Epoch::new(number, salt, rows).decode(3, words), None);
+            }
+        }
+    }
+
+    #[test]
+    fn f73_zeros_are_no_record() {
+        for number in 0..1000 {
+            assert_eq!(Epoch::new(number, 0, 32).decode(0, [0, 0]), None);
+        }
+    }
+}

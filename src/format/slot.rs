@@ -1,0 +1,329 @@
+//! A slot: one of two alternating copies of the mutable state (F-20 to F-29).
+
+use byteorder::{ByteOrder, LittleEndian as Le};
+
+use super::{CRC_OFFSET, Extent, first_nonzero, header_crc};
+use crate::error::{Error, Result};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = PAGE_BYTES as usize;
+
+/// Most segments a slot can list (F-24).
+pub(crate) const MAX_SEGMENTS: usize = 32;
+
+/// Marks a slot that has been written (F-21).
+pub(crate) const SLOT_MAGIC: [u8; 8] = *b"BLMSLOT\x00";
+
+// Offsets of the fields: each is the last one's plus its size (F-20).
+pub(crate) const SEQUENCE: usize = 8;
+pub(crate) const EPOCH: usize = SEQUENCE + 8;
+pub(crate) const SALT: usize = EPOCH + 8;
+pub(crate) const STATE: usize = SALT + 8;
+pub(crate) const SEGMENT_COUNT: usize = STATE + 4;
+pub(crate) const MARK: usize = SEGMENT_COUNT + 4;
+pub(crate) const FILE_BYTES: usize = MARK + 8;
+pub(crate) const METADATA_LENGTH: usize = FILE_BYTES + 8;
+pub(crate) const SLOT_RESERVED_1: usize = METADATA_LENGTH + 4;
+pub(crate) const UNSYNCED_PAGES: usize = SLOT_RESERVED_1 + 4;
+pub(crate) const REPAIRED_PAGES: usize = UNSYNCED_PAGES + 8;
+pub(crate) const RECOVERIES: usize = REPAIRED_PAGES + 8;
+pub(crate) const SLOT_RESERVED_2: usize = RECOVERIES + 8;
+pub(crate) const SEGMENTS: usize = 128;
+
+// Offsets within a segment record (F-25).
+pub(crate) const SEGMENT_LAYOUT: usize = 0;
+pub(crate) const SEGMENT_ROWS: usize = SEGMENT_LAYOUT + 4;
+pub(crate) const SEGMENT_BLOCKS: usize = SEGMENT_ROWS + 4;
+pub(crate) const SEGMENT_ROW_CELLS: usize = SEGMENT_BLOCKS + 8;
+pub(crate) const SEGMENT_CAPACITY: usize = SEGMENT_ROW_CELLS + 8;
+pub(crate) const SEGMENT_ADDS: usize = SEGMENT_CAPACITY + 8;
+pub(crate) const SEGMENT_OFFSET: usize = SEGMENT_ADDS + 8;
+pub(crate) const SEGMENT_TABLE: usize = SEGMENT_OFFSET + 8;
+pub(crate) const SEGMENT_TABLE_CRC: usize = SEGMENT_TABLE + 4;
+pub(crate) const SEGMENT_ONES: usize = SEGMENT_TABLE_CRC + 4;
+pub(crate) const SEGMENT_BYTES: usize = SEGMENT_ONES + 8;
+
+/// Offset of the metadata.
+pub(crate) const METADATA: usize = SEGMENTS + MAX_SEGMENTS * SEGMENT_BYTES;
+
+/// Most bytes of metadata a file can hold (F-27).
+pub(crate) const METADATA_BYTES: usize = CRC_OFFSET - METADATA;
+
+/// Whether the file was closed in good order (F-22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum State {
+    /// Closed: the page tables describe the data exactly.
+    Clean,
+    /// Open for writing, or the writer did not get to close it.
+    Open,
+}
+
+/// The user's pairs, sorted by key.
+pub(crate) type Metadata = std::collections::BTreeMap<String, String>;
+
+/// One geometry and its pages.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SegmentRecord {
+    /// Where the cells of a key are.
+    pub(crate) geometry: Geometry,
+    /// Keys this segment was made for; 0 when that is not known.
+    pub(crate) capacity: u64,
+    /// Adds that changed the segment.
+    pub(crate) adds: u64,
+    /// Where the segment starts in the file.
+    pub(crate) offset: u64,
+    /// Which of the two page tables counts.
+    pub(crate) table: u32,
+    /// CRC-32 of that table.
+    pub(crate) table_crc: u32,
+    /// Sum of the ones in that table.
+    pub(crate) ones: u64,
+}
+
+impl SegmentRecord {
+    /// Where the parts of the segment are.
+    pub(crate) fn extent(&self, cell_bits: u32) -> Extent {
+        Extent { offset: self.offset, pages: self.geometry.pages(cell_bits) }
+    }
+}
+
+/// The mutable state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slot {
+    /// Rises by one with every slot written; the higher of two valid slots counts.
+    pub(crate) sequence: u64,
+    /// Rises with every checkpoint; journal records name the epoch they belong to.
+    pub(crate) epoch: u64,
+    /// Tells this epoch from another of the same number, after a crash took one back.
+    pub(crate) salt: u64,
+    /// Clean or open.
+    pub(crate) state: State,
+    /// The user's own position.
+    pub(crate) mark: u64,
+    /// Length of the file.
+    pub(crate) file_bytes: u64,
+    /// Pages that recoveries accepted with bits that had not been synced.
+    pub(crate) unsynced_pages: u64,
+    /// Pages that repairs set to all ones.
+    pub(crate) repaired_pages: u64,
+    /// Recoveries this file went through.
+    pub(crate) recoveries: u64,
+    /// Oldest first.
+    pub(crate) segments: Vec<SegmentRecord>,
+    /// The user's pairs.
+    pub(crate) metadata: Metadata,
+}
+
+impl Slot {
+    /// Which of the two slots this one is written to (F-23).
+    pub(crate) fn place(&self) -> usize {
+        (self.sequence % 2) as usize
+    }
+
+    /// The 4,096 bytes of this slot.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let metadata = encode_metadata(&self.metadata)?;
+        let mut bytes = vec![0; SLOT_BYTES];
+        bytes[..SLOT_MAGIC.len()].copy_from_slice(&SLOT_MAGIC);
+        Le::write_u64(&mut bytes[SEQUENCE..], self.sequence);
+        Le::write_u64(&mut bytes[EPOCH..], self.epoch);
+        Le::write_u64(&mut bytes[SALT..], self.salt);
+        let state = match self.state {
+            State::Clean => 1,
+            State::Open => 2,
+        };
+        Le::write_u32(&mut bytes[STATE..], state);
+        Le::write_u32(&mut bytes[SEGMENT_COUNT..], self.segments.len() as u32);
+        Le::write_u64(&mut bytes[MARK..], self.mark);
+        Le::write_u64(&mut bytes[FILE_BYTES..], self.file_bytes);
+        Le::write_u32(&mut bytes[METADATA_LENGTH..], metadata.len() as u32);
+        Le::write_u64(&mut bytes[UNSYNCED_PAGES..], self.unsynced_pages);
+        Le::write_u64(&mut bytes[REPAIRED_PAGES..], self.repaired_pages);
+        Le::write_u64(&mut bytes[RECOVERIES..], self.recoveries);
+        for (segment, bytes) in
+            self.segments.iter().zip(bytes[SEGMENTS..METADATA].chunks_exact_mut(SEGMENT_BYTES))
+        {
+            encode_segment(segment, bytes);
+        }
+        bytes[METADATA..METADATA + metadata.len()].copy_from_slice(&metadata);
+        let crc = header_crc(&bytes);
+        Le::write_u32(&mut bytes[CRC_OFFSET..], crc);
+        Ok(bytes)
+    }
+
+    /// Reads a slot; `None` for one that was never written (F-21).
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+        debug_assert_eq!(bytes.len(), SLOT_BYTES);
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        let expected = Le::read_u32(&bytes[CRC_OFFSET..]);
+        let found = header_crc(bytes);
+        if expected != found {
+            return Err(Error::Checksum { what: "a state slot".into(), expected, found });
+        }
+        let bad =
+            |field, value: u64, reason: &str| Err(Error::field("the slot", field, value, reason));
+        if bytes[..SLOT_MAGIC.len()] != SLOT_MAGIC {
+            return bad("magic", Le::read_u64(bytes), "it must be BLMSLOT");
+        }
+        let state = match Le::read_u32(&bytes[STATE..]) {
+            1 => State::Clean,
+            2 => State::Open,
+            other => return bad("state", other.into(), "it must be 1 (clean) or 2 (open)"),
+        };
+        let count = Le::read_u32(&bytes[SEGMENT_COUNT..]) as usize;
+        if !(1..=MAX_SEGMENTS).contains(&count) {
+            return bad("segment count", count as u64, "it must be from 1 to 32");
+        }
+        let metadata_length = Le::read_u32(&bytes[METADATA_LENGTH..]) as usize;
+        if metadata_length > METADATA_BYTES {
+            return bad("metadata length", metadata_length as u64, "it must be at most 1916");
+        }
+        let records_end = SEGMENTS + count * SEGMENT_BYTES;
+        for (reserved, start) in [
+            (&bytes[..UNSYNCED_PAGES], SLOT_RESERVED_1),
+            (&bytes[..SEGMENTS], SLOT_RESERVED_2),
+            (&bytes[..METADATA], records_end),
+            (&bytes[..CRC_OFFSET], METADATA + metadata_length),
+        ] {
+            if let Some(at) = first_nonzero(reserved, start) {
+                return bad("reserved byte", at as u64, "the byte at this offset must be zero");
+            }
+        }
+        let segments = bytes[SEGMENTS..records_end]
+            .chunks_exact(SEGMENT_BYTES)
+            .map(decode_segment)
+            .collect::<Result<Vec<_>>>()?;
+        let slot = Slot {
+            sequence: Le::read_u64(&bytes[SEQUENCE..]),
+            epoch: Le::read_u64(&bytes[EPOCH..]),
+            salt: Le::read_u64(&bytes[SALT..]),
+            state,
+            mark: Le::read_u64(&bytes[MARK..]),
+            file_bytes: Le::read_u64(&bytes[FILE_BYTES..]),
+            unsynced_pages: Le::read_u64(&bytes[UNSYNCED_PAGES..]),
+            repaired_pages: Le::read_u64(&bytes[REPAIRED_PAGES..]),
+            recoveries: Le::read_u64(&bytes[RECOVERIES..]),
+            segments,
+            metadata: decode_metadata(&bytes[METADATA..METADATA + metadata_length])?,
+        };
+        // The sequence and the epoch rise by one for each write: a file that could run out of
+        // numbers was made to.
+        for (field, value) in [("sequence", slot.sequence), ("epoch", slot.epoch)] {
+            if value == 0 || value > u64::MAX / 2 {
+                return bad(field, value, "it must be from 1 to 2^63 - 1");
+            }
+        }
+        Ok(Some(slot))
+    }
+}
+
+fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
+    let geometry = &segment.geometry;
+    Le::write_u32(&mut bytes[SEGMENT_LAYOUT..], layout_id(geometry.layout()));
+    Le::write_u32(&mut bytes[SEGMENT_ROWS..], geometry.row_count());
+    Le::write_u64(&mut bytes[SEGMENT_BLOCKS..], geometry.blocks());
+    Le::write_u64(&mut bytes[SEGMENT_ROW_CELLS..], geometry.row_cells());
+    Le::write_u64(&mut bytes[SEGMENT_CAPACITY..], segment.capacity);
+    Le::write_u64(&mut bytes[SEGMENT_ADDS..], segment.adds);
+    Le::write_u64(&mut bytes[SEGMENT_OFFSET..], segment.offset);
+    Le::write_u32(&mut bytes[SEGMENT_TABLE..], segment.table);
+    Le::write_u32(&mut bytes[SEGMENT_TABLE_CRC..], segment.table_crc);
+    Le::write_u64(&mut bytes[SEGMENT_ONES..], segment.ones);
+}
+
+fn decode_segment(bytes: &[u8]) -> Result<SegmentRecord> {
+    let id = Le::read_u32(&bytes[SEGMENT_LAYOUT..]);
+    let Some(layout) = Layout::ALL.into_iter().find(|&layout| layout_id(layout) == id) else {
+        return Err(Error::field("the slot", "segment layout", id, "it must be from 1 to 4"));
+    };
+    let geometry = Geometry::new(
+        layout,
+        Le::read_u32(&bytes[SEGMENT_ROWS..]),
+        Le::read_u64(&bytes[SEGMENT_BLOCKS..]),
+        Le::read_u64(&bytes[SEGMENT_ROW_CELLS..]),
+    )
+    .map_err(|error| match error {
+        Error::Parameter { name, value, reason } => {
+            Error::Field { what: "the slot", field: name, value, reason }
+        }
+        other => other,
+    })?;
+    let table = Le::read_u32(&bytes[SEGMENT_TABLE..]);
+    if table > 1 {
+        return Err(Error::field("the slot", "segment table", table, "it must be 0 or 1"));
+    }
+    Ok(SegmentRecord {
+        geometry,
+        capacity: Le::read_u64(&bytes[SEGMENT_CAPACITY..]),
+        adds: Le::read_u64(&bytes[SEGMENT_ADDS..]),
+        offset: Le::read_u64(&bytes[SEGMENT_OFFSET..]),
+        table,
+        table_crc: Le::read_u32(&bytes[SEGMENT_TABLE_CRC..]),
+        ones: Le::read_u64(&bytes[SEGMENT_ONES..]),
+    })
+}
+
+/// The number of a layout in the file (F-50).
+pub(crate) const fn layout_id(layout: Layout) -> u32 {
+    match layout {
+        Layout::Rows => 1,
+        Layout::Flat => 2,
+        Layout::Page => 3,
+        Layout::Line => 4,
+    }
+}
+
+/// Metadata as bytes: for each pair, sorted by key, `u16 length, key, u16 length, value` (F-27).
+pub(crate) fn encode_metadata(metadata: &Metadata) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (key, value) in metadata {
+        if key.is_empty() {
+            return Err(Error::parameter("metadata key", "empty", "give each pair a name"));
+        }
+        for text in [key, value] {
+            // Anything longer than a u16 is longer than the space as well.
+            let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+            bytes.extend_from_slice(&length.to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+    }
+    if bytes.len() > METADATA_BYTES {
+        return Err(Error::parameter(
+            "metadata",
+            format!("{} bytes long", bytes.len()),
+            format!("a file has room for {METADATA_BYTES} bytes, 4 of them spent on each pair"),
+        ));
+    }
+    Ok(bytes)
+}
+
+fn decode_metadata(mut bytes: &[u8]) -> Result<Metadata> {
+    let bad = |reason: &str| Error::field("the slot", "metadata", "unreadable", reason);
+    let mut text = || -> Result<Option<String>> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let (length, rest) =
+            bytes.split_first_chunk::<2>().ok_or_else(|| bad("it ends inside a length"))?;
+        let (text, rest) = rest
+            .split_at_checked(u16::from_le_bytes(*length).into())
+            .ok_or_else(|| bad("a text reaches beyond its end"))?;
+        bytes = rest;
+        let text = std::str::from_utf8(text).map_err(|_| bad("a text is not UTF-8"))?;
+        Ok(Some(text.to_owned()))
+    };
+    let mut metadata = Metadata::new();
+    while let Some(key) = text()? {
+        let value = text()?.ok_or_else(|| bad("a key has no value"))?;
+        let sorted = metadata.last_key_value().is_none_or(|(last, _)| *last < key);
+        if key.is_empty() || !sorted {
+            return Err(bad("keys must be sorted, distinct and not empty"));
+        }
+        metadata.insert(key, value);
+    }
+    Ok(metadata)
+}

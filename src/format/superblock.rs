@@ -1,0 +1,272 @@
+//! The superblock: what never changes in a file (F-10 to F-19).
+
+use byteorder::{ByteOrder, LittleEndian as Le};
+
+use super::{CRC_OFFSET, first_nonzero, header_crc};
+use crate::error::{Error, Result};
+use crate::geometry::PAGE_BYTES;
+
+/// Bytes of the superblock.
+pub(crate) const SUPERBLOCK_BYTES: usize = PAGE_BYTES as usize;
+
+/// The version this code writes and reads (F-12).
+///
+/// ```
+/// assert_eq!(bloomfile::FORMAT_VERSION, 1);
+/// ```
+pub const FORMAT_VERSION: u32 = 1;
+
+/// SeaHash (F-40).
+pub(crate) const HASH_SEAHASH: u32 = 1;
+
+/// Largest journal: record numbers stay below 2^32 (F-17).
+const MAX_JOURNAL_BYTES: u64 = 1 << 36;
+
+/// High bit, name, and line ends of both kinds around an end-of-file mark: what a text-mode
+/// transfer does to it can be told (F-11).
+pub(crate) const MAGIC: [u8; 8] = [0x89, b'B', b'L', b'M', b'\r', b'\n', 0x1a, b'\n'];
+
+// Offsets of the fields: each is the last one's plus its size (F-10).
+pub(crate) const VERSION: usize = 8;
+pub(crate) const PAGE_SIZE: usize = VERSION + 4;
+pub(crate) const INCOMPATIBLE: usize = PAGE_SIZE + 4;
+pub(crate) const READ_ONLY_COMPATIBLE: usize = INCOMPATIBLE + 4;
+pub(crate) const COMPATIBLE: usize = READ_ONLY_COMPATIBLE + 4;
+pub(crate) const HASH_ID: usize = COMPATIBLE + 4;
+pub(crate) const UUID: usize = HASH_ID + 4;
+pub(crate) const HASH_SEED: usize = UUID + 16;
+pub(crate) const CELL_BITS: usize = HASH_SEED + 8;
+pub(crate) const WHEN_FULL: usize = CELL_BITS + 4;
+pub(crate) const JOURNAL_BYTES: usize = WHEN_FULL + 4;
+pub(crate) const TARGET_RATE: usize = JOURNAL_BYTES + 8;
+pub(crate) const CAPACITY: usize = TARGET_RATE + 8;
+pub(crate) const GENERATIONS: usize = CAPACITY + 8;
+pub(crate) const ROTATE_AFTER: usize = GENERATIONS + 8;
+pub(crate) const RESERVED: usize = ROTATE_AFTER + 8;
+
+/// Incompatible features this code understands (F-18).
+const KNOWN_INCOMPATIBLE: u32 = 0;
+/// Read-only compatible features this code understands (F-18).
+const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum CellKind {
+    /// One bit.
+    Plain,
+}
+
+impl CellKind {
+    /// Bits a cell takes in the data.
+    pub const fn bits(self) -> u32 {
+        match self {
+            CellKind::Plain => 1,
+        }
+    }
+
+    /// The name used on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CellKind::Plain => "plain",
+        }
+    }
+}
+
+/// What an add does once the filter holds as many keys as it was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Adds go on and the rate rises.
+    Allow,
+}
+
+/// The parameters fixed at creation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Superblock {
+    /// Features a program that does not know them must not touch the file without.
+    pub(crate) incompatible: u32,
+    /// Features a program that does not know them may read but not write.
+    pub(crate) read_only_compatible: u32,
+    /// Features that may be ignored.
+    pub(crate) compatible: u32,
+    /// Names this file among all others.
+    pub(crate) uuid: [u8; 16],
+    /// Seed of the hash.
+    pub(crate) hash_seed: u64,
+    /// Bits or counters.
+    pub(crate) cells: CellKind,
+    /// What happens at capacity.
+    pub(crate) when_full: WhenFull,
+    /// Length of the journal region.
+    pub(crate) journal_bytes: u64,
+    /// The rate asked for at creation; 0 when the geometry was given instead.
+    pub(crate) target_rate: f64,
+    /// The number of keys asked for at creation; 0 when none was named.
+    pub(crate) capacity: u64,
+}
+
+impl Superblock {
+    /// The 4,096 bytes of this superblock.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        Le::write_u32(&mut bytes[VERSION..], FORMAT_VERSION);
+        Le::write_u32(&mut bytes[PAGE_SIZE..], PAGE_BYTES as u32);
+        Le::write_u32(&mut bytes[INCOMPATIBLE..], self.incompatible);
+        Le::write_u32(&mut bytes[READ_ONLY_COMPATIBLE..], self.read_only_compatible);
+        Le::write_u32(&mut bytes[COMPATIBLE..], self.compatible);
+        Le::write_u32(&mut bytes[HASH_ID..], HASH_SEAHASH);
+        bytes[UUID..HASH_SEED].copy_from_slice(&self.uuid);
+        Le::write_u64(&mut bytes[HASH_SEED..], self.hash_seed);
+        Le::write_u32(&mut bytes[CELL_BITS..], self.cells.bits());
+        let when_full = match self.when_full {
+            WhenFull::Allow => 0,
+        };
+        Le::write_u32(&mut bytes[WHEN_FULL..], when_full);
+        Le::write_u64(&mut bytes[JOURNAL_BYTES..], self.journal_bytes);
+        Le::write_f64(&mut bytes[TARGET_RATE..], self.target_rate);
+        Le::write_u64(&mut bytes[CAPACITY..], self.capacity);
+        let crc = header_crc(&bytes);
+        Le::write_u32(&mut bytes[CRC_OFFSET..], crc);
+        bytes
+    }
+
+    /// Reads a superblock, in the order of checks that F-30 gives.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        debug_assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
+        recognise(bytes)?;
+        let version = Le::read_u32(&bytes[VERSION..]);
+        let expected = Le::read_u32(&bytes[CRC_OFFSET..]);
+        let found = header_crc(bytes);
+        if expected != found {
+            return Err(Error::Checksum { what: "the superblock".into(), expected, found });
+        }
+        // The CRC stands at the same place in every version, so a newer version that passes it is
+        // really newer and not a damaged number.
+        if version != FORMAT_VERSION {
+            return Err(Error::Version { found: version, supported: FORMAT_VERSION });
+        }
+        let incompatible = Le::read_u32(&bytes[INCOMPATIBLE..]);
+        let unknown = incompatible & !KNOWN_INCOMPATIBLE;
+        if unknown != 0 {
+            return Err(Error::Features { word: "incompatible", bits: unknown, read_only: false });
+        }
+        let bad = |field, value: u64, reason: &str| {
+            Err(Error::field("the superblock", field, value, reason))
+        };
+        let page_size = Le::read_u32(&bytes[PAGE_SIZE..]);
+        if u64::from(page_size) != PAGE_BYTES {
+            return bad("page size", page_size.into(), "version 1 has pages of 4096 bytes");
+        }
+        let hash_id = Le::read_u32(&bytes[HASH_ID..]);
+        if hash_id != HASH_SEAHASH {
+            return bad("hash id", hash_id.into(), "this program knows 1, SeaHash");
+        }
+        let cells = match Le::read_u32(&bytes[CELL_BITS..]) {
+            1 => CellKind::Plain,
+            other => return bad("cell bits", other.into(), "a plain filter has 1"),
+        };
+        let when_full = match Le::read_u32(&bytes[WHEN_FULL..]) {
+            0 => WhenFull::Allow,
+            other => return bad("when full", other.into(), "it must be 0 here"),
+        };
+        let journal_bytes = Le::read_u64(&bytes[JOURNAL_BYTES..]);
+        if !journal_bytes.is_multiple_of(PAGE_BYTES) || journal_bytes > MAX_JOURNAL_BYTES {
+            return bad(
+                "journal length",
+                journal_bytes,
+                "it must be a multiple of 4096, at most 2^36",
+            );
+        }
+        let target_rate = Le::read_f64(&bytes[TARGET_RATE..]);
+        if !(0.0..1.0).contains(&target_rate) {
+            let reason = "it must be from 0 to 1";
+            return Err(Error::field("the superblock", "target rate", target_rate, reason));
+        }
+        if let Some(at) = first_nonzero(&bytes[..CRC_OFFSET], GENERATIONS) {
+            return bad("reserved byte", at as u64, "the byte at this offset must be zero");
+        }
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&bytes[UUID..HASH_SEED]);
+        Ok(Superblock {
+            incompatible,
+            read_only_compatible: Le::read_u32(&bytes[READ_ONLY_COMPATIBLE..]),
+            compatible: Le::read_u32(&bytes[COMPATIBLE..]),
+            uuid,
+            hash_seed: Le::read_u64(&bytes[HASH_SEED..]),
+            cells,
+            when_full,
+            journal_bytes,
+            target_rate,
+            capacity: Le::read_u64(&bytes[CAPACITY..]),
+        })
+    }
+
+    /// Whether this code may write the file (F-18).
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        let unknown = self.read_only_compatible & !KNOWN_READ_ONLY_COMPATIBLE;
+        if unknown == 0 {
+            return Ok(());
+        }
+        Err(Error::Features { word: "read-only compatible", bits: unknown, read_only: true })
+    }
+}
+
+/// Whether the first bytes are those of a bloomfile, and if not, what they are (F-11).
+pub(crate) fn recognise(bytes: &[u8]) -> Result<()> {
+    if bytes.starts_with(&MAGIC) {
+        return Ok(());
+    }
+    let how = match bytes {
+        [0x89, b'B', b'L', b'M', b'\n', 0x1a, ..] => "CR LF became LF",
+        [0x89, b'B', b'L', b'M', b'\r', b'\r', b'\n', ..]
+        | [0x89, b'B', b'L', b'M', b'\r', b'\n', 0x1a, b'\r', ..] => "LF became CR LF",
+        [0x89, b'B', b'L', b'M', b'\r', 0x1a, ..]
+        | [0x89, b'B', b'L', b'M', b'\r', b'\r', 0x1a, ..] => "LF became CR",
+        [0x09, b'B', b'L', b'M', ..] => "the high bit of each byte was cut off",
+        [0xc2, 0x89, b'B', b'L', b'M', ..] => "Latin-1 was recoded as UTF-8",
+        [0xef, 0xbf, 0xbd, b'B', b'L', b'M', ..] => "its bytes were decoded as UTF-8 text",
+        _ => return Err(Error::NotABloomfile { kind: kind_of(bytes) }),
+    };
+    Err(Error::TextMode { how })
+}
+
+/// What a file that is no bloomfile seems to be.
+fn kind_of(bytes: &[u8]) -> String {
+    const KINDS: [(&[u8], &str); 14] = [
+        (b"\x1f\x8b", "gzip data; decompress it first"),
+        (b"\x28\xb5\x2f\xfd", "Zstandard data; decompress it first"),
+        (b"\xfd7zXZ\0", "xz data; decompress it first"),
+        (b"BZh", "bzip2 data; decompress it first"),
+        (b"\x04\x22\x4d\x18", "LZ4 data; decompress it first"),
+        (b"PK\x03\x04", "a zip archive; unpack it first"),
+        (b"\x7fELF", "an ELF program"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"PAR1", "a Parquet file"),
+        (b"%PDF", "a PDF document"),
+        (b"\x89PNG", "a PNG picture"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"redb\x1a\n\xa9\x0d\x0a", "a redb database"),
+        (b"{", "JSON text"),
+    ];
+    if bytes.is_empty() {
+        return "the file is empty".into();
+    }
+    if let Some((_, kind)) = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return format!("it looks like {kind}");
+    }
+    if bytes.iter().all(|&byte| byte == 0) {
+        return "it begins with zeros".into();
+    }
+    let text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
+    if bytes.iter().all(text)
+        && std::str::from_utf8(&bytes[..bytes.len().min(64)])
+            .map_or_else(|error| error.error_len().is_none(), |_| true)
+    {
+        return "it looks like text".into();
+    }
+    "its first bytes are not a bloomfile's".into()
+}

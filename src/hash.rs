@@ -1,0 +1,214 @@
+//! Key bytes → 64-bit hash (format-spec.md, F-40 to F-43).
+//!
+//! The hash is SeaHash. The crate's function is not inlined, so short keys would pay more for the
+//! call than for the hashing; keys of up to [`SHORT`] bytes take a twin of our own, held equal to
+//! the crate bit for bit by the tests.
+
+/// Longest key, in bytes, that takes the inlined path.
+const SHORT: usize = 64;
+
+/// The four words SeaHash starts from when no seed is given (F-41).
+const DEFAULT_WORDS: [u64; 4] =
+    [0x16f1_1fe8_9b0d_677c, 0xb480_a793_d8e6_c86c, 0x6fe2_e5aa_f078_ebc9, 0x14f9_94a4_c525_9381];
+
+/// SeaHash's multiplier.
+const DIFFUSE: u64 = 0x6eed_0e9d_a4d9_4a4f;
+
+/// The increment of SplitMix64: 2^64 divided by the golden ratio, made odd.
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finaliser of SplitMix64: a bijection of 64-bit words (F-44).
+#[inline(always)]
+pub(crate) const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Output number `index` of the SplitMix64 sequence that starts at `start` (F-44).
+#[inline(always)]
+pub(crate) const fn split_mix(start: u64, index: u64) -> u64 {
+    mix(start.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
+}
+
+/// Turns keys into hashes: the function every filter file with the same seed shares.
+///
+/// Hash a key once and ask several filters with `contains_hash`.
+///
+/// ```
+/// use bloomfile::Hasher;
+///
+/// let hasher = Hasher::new(0);
+/// assert_eq!(hasher.hash(b""), 14492805990617963705);
+/// assert_ne!(hasher.hash(b"key"), Hasher::new(1).hash(b"key"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hasher {
+    words: [u64; 4],
+    seed: u64,
+}
+
+impl Hasher {
+    /// The hasher of a seed; seed 0 is plain SeaHash, which any other implementation can follow.
+    pub const fn new(seed: u64) -> Self {
+        let mut words = DEFAULT_WORDS;
+        if seed != 0 {
+            let mut i = 0;
+            while i < 4 {
+                words[i] ^= split_mix(seed, i as u64);
+                i += 1;
+            }
+        }
+        Hasher { words, seed }
+    }
+
+    /// The seed this hasher was made with.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        if key.len() <= SHORT {
+            short(key, self.words)
+        } else {
+            let [a, b, c, d] = self.words;
+            seahash::hash_seeded(key, a, b, c, d)
+        }
+    }
+}
+
+#[inline(always)]
+const fn diffuse(mut x: u64) -> u64 {
+    x = x.wrapping_mul(DIFFUSE);
+    x ^= (x >> 32) >> (x >> 60);
+    x.wrapping_mul(DIFFUSE)
+}
+
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// The last `1..=7` bytes as a little-endian number, without a loop over bytes.
+#[inline(always)]
+fn tail(bytes: &[u8]) -> u64 {
+    let n = bytes.len();
+    if n >= 4 {
+        let low = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let high = u32::from_le_bytes([bytes[n - 4], bytes[n - 3], bytes[n - 2], bytes[n - 1]]);
+        u64::from(low) | (u64::from(high) << (8 * (n - 4)))
+    } else {
+        u64::from(bytes[0])
+            | (u64::from(bytes[n / 2]) << (8 * (n / 2)))
+            | (u64::from(bytes[n - 1]) << (8 * (n - 1)))
+    }
+}
+
+/// SeaHash over a short key: each of the four lanes takes every fourth word.
+#[inline(always)]
+fn short(key: &[u8], words: [u64; 4]) -> u64 {
+    let [mut a, mut b, mut c, mut d] = words;
+    let mut rest = key;
+    while rest.len() >= 32 {
+        a = diffuse(a ^ word(rest, 0));
+        b = diffuse(b ^ word(rest, 8));
+        c = diffuse(c ^ word(rest, 16));
+        d = diffuse(d ^ word(rest, 24));
+        rest = &rest[32..];
+    }
+    if rest.len() >= 16 {
+        a = diffuse(a ^ word(rest, 0));
+        b = diffuse(b ^ word(rest, 8));
+        rest = &rest[16..];
+        if rest.len() >= 8 {
+            c = diffuse(c ^ word(rest, 0));
+            if rest.len() > 8 {
+                d = diffuse(d ^ tail(&rest[8..]));
+            }
+        } else if !rest.is_empty() {
+            c = diffuse(c ^ tail(rest));
+        }
+    } else if rest.len() >= 8 {
+        a = diffuse(a ^ word(rest, 0));
+        if rest.len() > 8 {
+            b = diffuse(b ^ tail(&rest[8..]));
+        }
+    } else if !rest.is_empty() {
+        a = diffuse(a ^ tail(rest));
+    }
+    diffuse(a ^ b ^ c ^ d ^ key.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes without a pattern that a short-cut could hide behind.
+    fn noise(length: usize, start: u64) -> Vec<u8> {
+        (0..length as u64).map(|i| split_mix(start, i) as u8).collect()
+    }
+
+    fn crate_hash(hasher: &Hasher, key: &[u8]) -> u64 {
+        let [a, b, c, d] = hasher.words;
+        seahash::hash_seeded(key, a, b, c, d)
+    }
+
+    #[test]
+    fn equals_the_crate_for_every_length_to_4096_and_longer_ones() {
+        for seed in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef] {
+            let hasher = Hasher::new(seed);
+            let bytes = noise(4096, seed ^ 7);
+            for length in 0..=4096 {
+                let key = &bytes[..length];
+                assert_eq!(hasher.hash(key), crate_hash(&hasher, key), "length {length}");
+                // The inlined twin is right for every length, not only where it is used.
+                assert_eq!(short(key, hasher.words), crate_hash(&hasher, key), "length {length}");
+            }
+            for round in 0..64 {
+                let length = 4097 + (split_mix(seed, round) % 100_000) as usize;
+                let key = noise(length, round);
+                assert_eq!(hasher.hash(&key), crate_hash(&hasher, &key), "length {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn equals_the_crate_for_extreme_bytes() {
+        let hasher = Hasher::new(0);
+        for length in 0..=72 {
+            for byte in [0x00, 0x01, 0x7f, 0x80, 0xff] {
+                let key = vec![byte; length];
+                assert_eq!(hasher.hash(&key), seahash::hash(&key));
+            }
+        }
+    }
+
+    #[test]
+    fn f41_seed_zero_is_plain_seahash() {
+        for length in 0..200 {
+            let key = noise(length, 3);
+            assert_eq!(Hasher::new(0).hash(&key), seahash::hash(&key));
+        }
+    }
+
+    /// The vectors of format-spec.md: if one of these changes, every file in the world is unreadable.
+    #[test]
+    fn f43_pinned_vectors() {
+        let vectors: [(&[u8], u64, u64); 6] = [
+            (b"", 0, 0xc920_ca43_256f_dcb9),
+            (b"a", 0, 0x29c4_01b2_6a16_e94d),
+            (b"bloomfile", 0, 0x9322_d68f_0acb_be55),
+            (b"to be or not to be", 0, 0x1b99_3a82_6f4a_e575),
+            (b"bloomfile", 1, 0xd8c7_7dfc_ccbd_6d11),
+            (&[0; 64], 0, 0xecff_386a_0b71_6520),
+        ];
+        for (key, seed, hash) in vectors {
+            let found = Hasher::new(seed).hash(key);
+            assert_eq!(found, hash, "{key:?} with seed {seed}: {found:#018x}");
+        }
+    }
+}

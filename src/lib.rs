@@ -1,0 +1,61 @@
+//! A persistent Bloom filter in one versioned, checksummed, memory-mapped file.
+//!
+//! A filter answers whether a key *may* be in a set: "no" is certain, "maybe" is wrong at a rate
+//! chosen beforehand. Here it lives in a file: [`Filter::add`] and [`Filter::contains`] touch the
+//! mapped bits directly, from many threads; [`Filter::sync`] makes what was added survive power
+//! loss; any number of [`Reader`]s in other processes see it as it grows.
+//!
+//! ```
+//! use bloomfile::{Filter, Options, Reader};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("keys.bloom");
+//! let filter = Options::new().capacity(1_000_000).false_positive_rate(0.01).create(&path)?;
+//! assert!(filter.add(b"sheep")?);
+//! assert!(!filter.add(b"sheep")?, "it was in already");
+//! filter.sync()?; // from here on the key outlives a power cut
+//! filter.close()?;
+//!
+//! let reader = Reader::open(&path)?;
+//! assert!(reader.contains(b"sheep"));
+//! assert!(!reader.contains(b"wolf"));
+//! # Ok::<(), bloomfile::Error>(())
+//! ```
+//!
+//! | you have | you want | take |
+//! | --- | --- | --- |
+//! | keys that arrive over time | add and ask, durably | [`Options::create`], [`Filter::open`] |
+//! | all the keys at once | a file to ship | [`Options::build`] |
+//! | a file | to ask it | [`Reader`] |
+//! | a file | to know what it is and whether it is sound | [`inspect`], [`verify`] |
+//! | numbers of keys and rates | to decide on a size | [`plan`] |
+//!
+//! The bytes of a file are specified in `format-spec.md`.
+
+mod builder;
+mod engine;
+mod error;
+mod filter;
+mod format;
+mod geometry;
+mod hash;
+mod kernel;
+mod options;
+pub mod plan;
+mod random;
+mod reader;
+mod report;
+mod storage;
+
+pub use builder::Builder;
+pub use error::{Error, Result};
+pub use filter::Filter;
+pub use format::{CellKind, FORMAT_VERSION, State, WhenFull};
+pub use geometry::{
+    Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
+};
+pub use hash::Hasher;
+pub use options::Options;
+pub use plan::Plan;
+pub use reader::{ReadOptions, Reader};
+pub use report::{Health, Inspection, Recovery, SegmentInspection, Verification, inspect, verify};

@@ -1,0 +1,254 @@
+//! What a new filter shall be.
+
+use std::path::Path;
+
+use crate::builder::Builder;
+use crate::engine::{Engine, create_file};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::format::{CellKind, Metadata, Superblock, WhenFull, encode_metadata};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::plan::Plan;
+use crate::random;
+use crate::storage::Draft;
+
+/// Journal of a new file: the syncs of 65,536 new keys before one of them is a checkpoint.
+const DEFAULT_JOURNAL_BYTES: u64 = 1 << 20;
+
+/// Most bytes a journal may have.
+const MAX_JOURNAL_BYTES: u64 = 1 << 36;
+
+/// Describes a new filter, then makes it.
+///
+/// Either a capacity and a rate, from which a geometry is planned, or exact rows:
+///
+/// ```
+/// use bloomfile::{Layout, Options};
+///
+/// let plan = Options::new().capacity(10_000_000).false_positive_rate(0.01).plan()?;
+/// assert_eq!(plan.geometry().layout(), Layout::Line);
+///
+/// let plan = Options::new().rows(30).row_bits(2_500_000).plan()?;
+/// assert_eq!(plan.geometry().cells(), 75_000_000);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    capacity: Option<u64>,
+    rate: Option<f64>,
+    layout: Option<Layout>,
+    rows: Option<u32>,
+    row_bits: Option<u64>,
+    geometry: Option<Geometry>,
+    seed: u64,
+    journal_bytes: Option<u64>,
+    metadata: Vec<(String, String)>,
+    uuid: Option<[u8; 16]>,
+    replace: bool,
+}
+
+impl Options {
+    /// Nothing chosen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of distinct keys the filter is for.
+    pub fn capacity(mut self, keys: u64) -> Self {
+        self.capacity = Some(keys);
+        self
+    }
+
+    /// The share of absent keys that may be reported as present once the filter is at capacity.
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The layout; by default `line` down to a rate of 0.1 % and `page` below.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// Exactly this many rows (k); goes with [`row_bits`](Self::row_bits).
+    pub fn rows(mut self, rows: u32) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Exactly this many bits per row (m), for the layouts `rows` (the default here) and `flat`.
+    pub fn row_bits(mut self, bits: u64) -> Self {
+        self.row_bits = Some(bits);
+        self
+    }
+
+    /// Exactly this geometry.
+    pub fn geometry(mut self, geometry: Geometry) -> Self {
+        self.geometry = Some(geometry);
+        self
+    }
+
+    /// Seed of the hash. Only filters with the same seed can be merged; the default is 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Bytes for the journal, rounded up to whole pages; 0 makes every sync a checkpoint.
+    pub fn journal_bytes(mut self, bytes: u64) -> Self {
+        self.journal_bytes = Some(bytes);
+        self
+    }
+
+    /// A pair to keep in the file: what the keys are, how they were normalised, where they are
+    /// from.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.push((key.into(), value.into()));
+        self
+    }
+
+    /// The file's identity; by default a created file gets a random one, and a built file one
+    /// that follows from its contents.
+    pub fn uuid(mut self, uuid: [u8; 16]) -> Self {
+        self.uuid = Some(uuid);
+        self
+    }
+
+    /// Whether an existing file of that name is replaced; by default it is an error.
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// What would be made, without making it.
+    pub fn plan(&self) -> Result<Plan> {
+        if let Some(geometry) = self.geometry {
+            return self.exact(geometry);
+        }
+        match (self.rows, self.row_bits) {
+            (None, None) => {}
+            (Some(rows), Some(bits)) => {
+                let geometry = match self.layout.unwrap_or(Layout::Rows) {
+                    Layout::Rows => Geometry::rows(rows, bits)?,
+                    Layout::Flat => Geometry::flat(rows, bits)?,
+                    other => {
+                        let reason = "exact rows go with the layouts rows and flat";
+                        return Err(Error::parameter("layout", other, reason));
+                    }
+                };
+                return self.exact(geometry);
+            }
+            (Some(rows), None) => {
+                return Err(Error::parameter("rows", rows, "it needs row bits beside it"));
+            }
+            (None, Some(bits)) => {
+                return Err(Error::parameter("row bits", bits, "it needs rows beside it"));
+            }
+        }
+        let missing = |name| {
+            Error::parameter(name, "missing", "give capacity and rate, or rows and row bits")
+        };
+        let capacity = self.capacity.ok_or_else(|| missing("capacity"))?;
+        let rate = self.rate.ok_or_else(|| missing("false positive rate"))?;
+        Plan::new(capacity, rate, self.layout)
+    }
+
+    fn exact(&self, geometry: Geometry) -> Result<Plan> {
+        if let Some(rate) = self.rate {
+            let reason = "the size is given exactly, so the rate follows from it";
+            return Err(Error::parameter("false positive rate", rate, reason));
+        }
+        if self.capacity == Some(0) {
+            return Err(Error::parameter("capacity", 0, "it must be at least 1"));
+        }
+        Ok(Plan::exact(geometry, self.capacity))
+    }
+
+    /// Creates the file and opens it for writing.
+    ///
+    /// The file appears under its name only once it is whole and durable; its space is allocated.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::Options;
+    ///
+    /// let filter = Options::new()
+    ///     .capacity(1000)
+    ///     .false_positive_rate(0.001)
+    ///     .metadata("keys", "URLs, lower case")
+    ///     .create(&path)?;
+    /// filter.add(b"example.org")?;
+    /// filter.close()?;
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Filter> {
+        let plan = self.plan()?;
+        let superblock = self.superblock(&plan)?;
+        let metadata = self.metadata_map()?;
+        let draft = Draft::new(path.as_ref(), plan_file_bytes(&plan, &superblock), self.replace)?;
+        create_file(&draft.medium()?, &superblock, &plan, metadata)?;
+        let medium = draft.publish()?;
+        Ok(Filter::from_engine(Engine::open_new(medium)?))
+    }
+
+    /// Starts a file that is filled in bulk and appears under its name when it is finished.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("words.bloom");
+    /// use bloomfile::{Options, Reader};
+    ///
+    /// let mut builder = Options::new().capacity(3).false_positive_rate(0.01).build(&path)?;
+    /// for word in ["lorem", "ipsum", "dolor"] {
+    ///     builder.add(word.as_bytes());
+    /// }
+    /// assert!(!path.exists());
+    /// builder.finish()?;
+    /// assert!(Reader::open(&path)?.contains(b"ipsum"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn build(&self, path: impl AsRef<Path>) -> Result<Builder> {
+        let plan = self.plan()?;
+        let superblock = self.superblock(&plan)?;
+        let metadata = self.metadata_map()?;
+        let draft = Draft::new(path.as_ref(), plan_file_bytes(&plan, &superblock), self.replace)?;
+        Builder::new(draft, superblock, &plan, metadata, self.uuid.is_none())
+    }
+
+    fn metadata_map(&self) -> Result<Metadata> {
+        let mut metadata = Metadata::new();
+        for (key, value) in &self.metadata {
+            if metadata.insert(key.clone(), value.clone()).is_some() {
+                return Err(Error::parameter("metadata key", key, "it is given twice"));
+            }
+        }
+        encode_metadata(&metadata)?;
+        Ok(metadata)
+    }
+
+    fn superblock(&self, plan: &Plan) -> Result<Superblock> {
+        let journal_bytes = self.journal_bytes.unwrap_or(DEFAULT_JOURNAL_BYTES);
+        if journal_bytes > MAX_JOURNAL_BYTES {
+            return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^36 bytes"));
+        }
+        Ok(Superblock {
+            incompatible: 0,
+            read_only_compatible: 0,
+            compatible: 0,
+            uuid: self.uuid.unwrap_or_else(random::uuid),
+            hash_seed: self.seed,
+            cells: CellKind::Plain,
+            when_full: WhenFull::Allow,
+            journal_bytes: journal_bytes.next_multiple_of(PAGE_BYTES),
+            target_rate: self.rate.unwrap_or(0.0),
+            capacity: plan.capacity().unwrap_or(0),
+        })
+    }
+}
+
+/// Length of the file of a plan.
+fn plan_file_bytes(plan: &Plan, superblock: &Superblock) -> u64 {
+    crate::format::first_extent(superblock, plan.geometry()).end()
+}

@@ -1,0 +1,213 @@
+//! What a file is and how full, from its headers and page tables alone.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use super::Health;
+use crate::engine::visit_table;
+use crate::error::{Error, Result};
+use crate::format::{CellKind, FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::plan::{self, Estimate};
+use crate::reader::{Examined, examine};
+use crate::storage::{FileMedium, Medium};
+
+/// What a file says of itself; made by [`inspect`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Version of the format.
+    pub format_version: u32,
+    /// The file's identity, as text.
+    pub uuid: String,
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// Clean, being written or crashed.
+    pub health: Health,
+    /// Bits or counters.
+    pub kind: CellKind,
+    /// What happens at capacity.
+    pub when_full: WhenFull,
+    /// Name of the hash function.
+    pub hash: &'static str,
+    /// Seed of the hash.
+    pub seed: u64,
+    /// The rate asked for at creation.
+    pub target_rate: Option<f64>,
+    /// The number of keys asked for at creation.
+    pub capacity: Option<u64>,
+    /// Length of the journal in bytes.
+    pub journal_bytes: u64,
+    /// Records in the journal of a crashed file that are still to be replayed.
+    pub journal_records: u64,
+    /// Number of the last slot written.
+    pub sequence: u64,
+    /// Number of the last checkpoint.
+    pub epoch: u64,
+    /// The mark that was last synced.
+    pub mark: u64,
+    /// Recoveries this file went through.
+    pub recoveries: u64,
+    /// Pages that recoveries accepted with bits that had not been synced.
+    pub unsynced_pages: u64,
+    /// Pages that repairs set to all ones.
+    pub repaired_pages: u64,
+    /// The segments, oldest first.
+    pub segments: Vec<SegmentInspection>,
+    /// The user's pairs.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// One geometry and how full it is, as of the last checkpoint.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SegmentInspection {
+    /// Layout, rows, blocks and cells.
+    pub geometry: Geometry,
+    /// The number of keys this segment is for.
+    pub capacity: Option<u64>,
+    /// Adds that changed it.
+    pub adds: u64,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// Data pages.
+    pub pages: u64,
+    /// Bytes of data.
+    pub data_bytes: u64,
+    /// Bytes of its two page tables.
+    pub table_bytes: u64,
+    /// Cells that a key can fall on.
+    pub cells: u64,
+    /// Cells that are set.
+    pub ones: u64,
+    /// For the `rows` layout, the cells set in each row; for the others, in all.
+    pub row_ones: Vec<u64>,
+    /// Share of the cells that are set.
+    pub fill: f64,
+    /// Estimated number of keys in it, with its 95 % interval.
+    pub keys: Estimate,
+    /// The false positive rate now.
+    pub rate_now: f64,
+    /// The false positive rate at capacity.
+    pub rate_at_capacity: Option<f64>,
+}
+
+/// Tells what a file is, from its headers and page tables: no data page is read, so that it takes
+/// no longer for a large file.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// let filter = bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
+/// filter.add(b"key")?;
+/// filter.close()?;
+///
+/// let inspection = bloomfile::inspect(&path)?;
+/// assert_eq!(inspection.capacity, Some(1000));
+/// assert_eq!(inspection.segments[0].adds, 1);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
+    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
+    let medium = FileMedium::new(file);
+    let examined = examine(&medium)?;
+    let mark = examined.mark();
+    let Examined { loaded, health, journalled } = examined;
+    let (superblock, slot) = (loaded.superblock, loaded.slot);
+    let cell_bits = superblock.cells.bits();
+    let segments = slot
+        .segments
+        .iter()
+        .map(|segment| inspect_segment(&medium, segment, cell_bits))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Inspection {
+        format_version: FORMAT_VERSION,
+        uuid: uuid_text(&superblock.uuid),
+        file_bytes: slot.file_bytes,
+        health,
+        kind: superblock.cells,
+        when_full: superblock.when_full,
+        hash: "SeaHash",
+        seed: superblock.hash_seed,
+        target_rate: Some(superblock.target_rate).filter(|&rate| rate != 0.0),
+        capacity: Some(superblock.capacity).filter(|&capacity| capacity != 0),
+        journal_bytes: superblock.journal_bytes,
+        journal_records: journalled.map_or(0, |journalled| journalled.keys),
+        sequence: slot.sequence,
+        epoch: slot.epoch,
+        mark,
+        recoveries: slot.recoveries,
+        unsynced_pages: slot.unsynced_pages,
+        repaired_pages: slot.repaired_pages,
+        segments,
+        metadata: slot.metadata,
+    })
+}
+
+fn inspect_segment<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<SegmentInspection> {
+    let geometry = segment.geometry;
+    let extent = segment.extent(cell_bits);
+    let row_ones = row_ones(medium, segment, cell_bits)?;
+    let cells = geometry.cells();
+    Ok(SegmentInspection {
+        geometry,
+        capacity: Some(segment.capacity).filter(|&capacity| capacity != 0),
+        adds: segment.adds,
+        offset: segment.offset,
+        pages: extent.pages,
+        data_bytes: extent.data_bytes(),
+        table_bytes: 2 * table_bytes(extent.pages),
+        cells,
+        ones: segment.ones,
+        fill: segment.ones as f64 / cells as f64,
+        keys: plan::estimate_keys(&geometry, &row_ones),
+        rate_now: plan::rate_at_fill(&geometry, &row_ones),
+        rate_at_capacity: (segment.capacity != 0)
+            .then(|| plan::false_positive_rate(&geometry, segment.capacity)),
+        row_ones,
+    })
+}
+
+/// The cells set in each row of the `rows` layout, or in all for the others: what estimates need.
+pub(crate) fn row_ones<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<Vec<u64>> {
+    let geometry = &segment.geometry;
+    let pages = segment.extent(cell_bits).pages;
+    // Each row of the `rows` layout starts on a page (F-56).
+    let (rows, row_pages) = match geometry.layout() {
+        Layout::Rows => {
+            let row_bits = geometry.row_span(cell_bits) * u64::from(cell_bits);
+            (geometry.row_count() as usize, row_bits / (8 * PAGE_BYTES))
+        }
+        _ => (1, pages),
+    };
+    let mut ones = vec![0; rows];
+    let mut page = 0;
+    visit_table(medium, segment, cell_bits, |entry| {
+        ones[(page / row_pages) as usize] += u64::from(entry.ones);
+        page += 1;
+    })?;
+    Ok(ones)
+}
+
+/// A UUID in its usual form.
+pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}

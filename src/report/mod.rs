@@ -1,0 +1,50 @@
+//! What is said of files: recovery, inspection, verification.
+
+mod inspect;
+mod verify;
+
+pub use inspect::{Inspection, SegmentInspection, inspect};
+pub use verify::{Verification, verify};
+
+/// How a file is found by someone who does not write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Health {
+    /// Closed in good order.
+    Clean,
+    /// Being written by a process right now.
+    Live,
+    /// Its writer did not get to close it; the next one recovers it.
+    Crashed,
+}
+
+impl Health {
+    /// One sentence on what that means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Health::Clean => "closed in good order",
+            Health::Live => "being written by another process right now",
+            Health::Crashed => {
+                "left open by a writer that crashed; nothing synced is lost, and opening it for writing recovers it"
+            }
+        }
+    }
+}
+
+/// What recovery found and did when a crashed file was opened for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Adds found in the journal.
+    pub records_replayed: u64,
+    /// Records lost from the end of the journal, none of which had been synced.
+    pub records_missing: u64,
+    /// Pages that were exactly what checksums and journal said.
+    pub pages_exact: u64,
+    /// Pages with bits of keys that had not been synced before a power cut; they were kept.
+    pub pages_unsynced: u64,
+    /// The mark that was last synced.
+    pub mark: u64,
+}

@@ -1,0 +1,115 @@
+//! Mapped memory, seen only as atomics: another process may write it at any time.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::MmapRaw;
+
+use super::Map;
+
+/// Words of mapped memory, little-endian in the file.
+pub(crate) struct Words {
+    start: *const AtomicU64,
+    length: usize,
+}
+
+// SAFETY: `Words` is only ever a view of atomics that outlive it; its owners say so where they
+// make one.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// A view of `length` words.
+    ///
+    /// # Safety
+    /// `start` is aligned to 8 bytes and points to `length` words that stay readable for as long
+    /// as the result is used, and that nobody accesses but as atomics or from other processes.
+    pub(crate) unsafe fn new(start: *const AtomicU64, length: usize) -> Self {
+        debug_assert!(start.is_aligned());
+        Words { start, length }
+    }
+
+    /// Number of words.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// The address of the first word, for kernels that load more than one at once.
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *const AtomicU64 {
+        self.start
+    }
+
+    /// The word at a place.
+    #[inline(always)]
+    pub(crate) fn load(&self, word: usize) -> u64 {
+        u64::from_le(self.atomic(word).load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn atomic(&self, word: usize) -> &AtomicU64 {
+        assert!(word < self.length);
+        // SAFETY: in bounds by the assertion, alive and atomic by the contract of `new`.
+        unsafe { &*self.start.add(word) }
+    }
+
+    /// Turns bits of a word on and tells what it was. The words must be mapped writable.
+    #[inline(always)]
+    pub(crate) fn fetch_or(&self, word: usize, bits: u64) -> u64 {
+        // Release: whoever sees the bits also sees the journal record written before them.
+        u64::from_le(self.atomic(word).fetch_or(bits.to_le(), Ordering::Release))
+    }
+
+    /// Sets a word. The words must be mapped writable.
+    #[inline(always)]
+    pub(crate) fn store(&self, word: usize, value: u64) {
+        self.atomic(word).store(value.to_le(), Ordering::Release);
+    }
+
+    /// Copies words into bytes, as they stand in the file.
+    pub(crate) fn copy(&self, first: usize, bytes: &mut [u8]) {
+        for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+            chunk.copy_from_slice(&self.load(first + at).to_le_bytes());
+        }
+    }
+}
+
+/// A mapped part of a real file.
+pub(crate) struct FileMap {
+    map: MmapRaw,
+    words: Words,
+}
+
+impl FileMap {
+    pub(super) fn new(map: MmapRaw) -> Self {
+        // SAFETY: a mapping starts on a page and stays until `map` is dropped, which is when this
+        // value is; all access goes through `Words`. A file cut short under the map raises SIGBUS,
+        // which no bloomfile program causes (documented at `Filter::open` and `Reader::open`).
+        let words = unsafe { Words::new(map.as_ptr().cast(), map.len() / 8) };
+        FileMap { map, words }
+    }
+}
+
+impl Map for FileMap {
+    #[inline(always)]
+    fn words(&self) -> &Words {
+        &self.words
+    }
+
+    #[inline(always)]
+    fn fetch_or(&self, word: usize, bits: u64) -> u64 {
+        self.words.fetch_or(word, bits)
+    }
+
+    #[inline(always)]
+    fn store(&self, word: usize, value: u64) {
+        self.words.store(word, value);
+    }
+
+    fn flush(&self, words: Range<usize>) -> io::Result<()> {
+        self.map.flush_range(words.start * 8, words.len() * 8)
+    }
+}

@@ -1,0 +1,104 @@
+//! Files: lock, allocate, positioned I/O, publish by rename, and the mapping.
+//!
+//! The engine above knows only the two traits here, so that the same protocol runs on real files
+//! and on the simulated disk of the crash tests. Look-ups read the mapped words directly in both;
+//! everything is monomorphic, so the seam costs nothing.
+
+mod file;
+mod map;
+mod publish;
+
+pub(crate) use file::FileMedium;
+pub(crate) use map::{FileMap, Words};
+pub(crate) use publish::Draft;
+
+use std::io;
+use std::ops::Range;
+
+/// How a part of the file is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mapping {
+    /// Seen by all processes, and written through.
+    Shared,
+    /// Seen as others write it; never written.
+    ReadOnly,
+    /// A private copy of every page that is written; the file stays as it is.
+    Private,
+}
+
+/// Where a filter lives.
+pub(crate) trait Medium: Send + Sync {
+    /// What mapping a part of it gives.
+    type Map: Map;
+
+    /// Length in bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills `bytes` from `offset`; an end before that is an error.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes everything written so far durable, mapped pages included.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Maps a part of the file; offset and length are multiples of the page size.
+    fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<Self::Map>;
+
+    /// Whether a test wants this step of the protocol left out or done wrongly.
+    #[inline(always)]
+    fn sabotaged(&self, _step: Sabotage) -> bool {
+        false
+    }
+}
+
+/// A mapped part of the file, as 64-bit little-endian words.
+pub(crate) trait Map: Send + Sync {
+    /// The words, to be read.
+    fn words(&self) -> &Words;
+
+    /// Turns bits of a word on and tells what it was.
+    fn fetch_or(&self, word: usize, bits: u64) -> u64;
+
+    /// Sets a word, and marks its page as changed even if it is not.
+    fn store(&self, word: usize, value: u64);
+
+    /// Makes a range of words durable, and nothing else.
+    fn flush(&self, words: Range<usize>) -> io::Result<()>;
+}
+
+/// The steps of the durability protocol that a test can break, to see the crash test notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sabotage {
+    /// Page table and slot become durable in one sync instead of two.
+    TableAndSlotInOneSync,
+    /// Journal records are not bound to their epoch.
+    NoSalt,
+    /// The current page table is overwritten in place.
+    TableInPlace,
+    /// Recovery sets the journal's bits before it has checked the pages.
+    ReplayBeforeCheck,
+    /// Adds are not logged.
+    NoJournal,
+    /// The record of an add is written after its bits.
+    BitsBeforeRecord,
+    /// A failed sync is tried again and taken for good.
+    RetryFailedSync,
+    /// A sync does not wait for the journal to be durable.
+    NoFlush,
+    /// Recovery leaves the checkpoint to later.
+    NoCheckpointAfterRecovery,
+    /// Recovery trusts pages that look right to be on the disk.
+    NoRewriteInRecovery,
+    /// A checkpoint forgets which pages changed since the last one.
+    ForgetDirtyPages,
+    /// A checkpoint does not make the data durable before the slot that describes it.
+    NoDataSync,
+    /// Holes in the journal are taken for its end.
+    IgnoreHoles,
+    /// Opening for writing does not mark the file as open.
+    NoOpenState,
+    /// Opening for writing trusts the newest slot to be on the disk.
+    NoSlotRewrite,
+}

@@ -1,0 +1,135 @@
+//! New files: made under a temporary name, allocated, synced, then renamed into place.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::FileMedium;
+use crate::error::{Error, Result};
+
+/// A file that nobody sees until it is [published](Draft::publish); dropping it leaves no trace.
+pub(crate) struct Draft {
+    temporary: NamedTempFile,
+    target: PathBuf,
+    replace: bool,
+}
+
+impl Draft {
+    /// Starts a file of `length` bytes, all of them on the disk and zero.
+    pub(crate) fn new(target: &Path, length: u64, replace: bool) -> Result<Self> {
+        check_target(target, replace)?;
+        let name = target.file_name().ok_or_else(|| {
+            Error::parameter("path", target.display(), "it must end in a file name")
+        })?;
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(name);
+        let temporary = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".tmp")
+            // The umask narrows this, as for any new file.
+            .permissions(std::fs::Permissions::from_mode(0o666))
+            .tempfile_in(folder(target))
+            .map_err(Error::io("create a file in the folder"))?;
+        // Locked before anyone can see it: whoever creates a file is its first writer.
+        temporary.as_file().try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Error::Locked,
+            TryLockError::Error(source) => Error::Io { action: "lock the file", source },
+        })?;
+        allocate(temporary.as_file(), length).map_err(Error::io("allocate space for the file"))?;
+        Ok(Draft { temporary, target: target.to_owned(), replace })
+    }
+
+    /// The file, to be filled.
+    pub(crate) fn medium(&self) -> Result<FileMedium> {
+        let file = self.temporary.as_file().try_clone().map_err(Error::io("open the new file"))?;
+        Ok(FileMedium::new(file))
+    }
+
+    /// Makes the file durable and gives it its name, at once and for good.
+    pub(crate) fn publish(self) -> Result<FileMedium> {
+        self.temporary.as_file().sync_all().map_err(Error::io("sync the new file"))?;
+        let folder = folder(&self.target).to_owned();
+        let renamed = if self.replace {
+            check_target(&self.target, true)?;
+            self.temporary.persist(&self.target)
+        } else {
+            self.temporary.persist_noclobber(&self.target)
+        };
+        let file = renamed.map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists,
+            _ => Error::Io { action: "rename the new file into place", source: error.error },
+        })?;
+        sync_folder(&folder).map_err(Error::io("sync the folder"))?;
+        Ok(FileMedium::new(file))
+    }
+}
+
+/// Refuses a target that must not be replaced, before any work is done for it.
+fn check_target(target: &Path, replace: bool) -> Result<()> {
+    match std::fs::symlink_metadata(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::Io { action: "look up the target", source }),
+        Ok(_) if !replace => return Err(Error::Exists),
+        Ok(metadata) if metadata.is_dir() => {
+            return Err(Error::parameter("path", target.display(), "it is a folder"));
+        }
+        Ok(_) => {}
+    }
+    // Replacing a file under its writer would throw away what that writer goes on to add.
+    if let Ok(file) = OpenOptions::new().read(true).open(target)
+        && let Err(TryLockError::WouldBlock) = file.try_lock()
+    {
+        return Err(Error::Locked);
+    }
+    Ok(())
+}
+
+/// The folder of a path.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename or a new name in a folder durable.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Extends a file to `length` with real blocks: a hole under a map is a signal when the disk is
+/// full.
+pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
+    let start = file.metadata()?.len();
+    if start >= length {
+        return Ok(());
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(file, FallocateFlags::empty(), start, length - start) {
+            Ok(()) => return Ok(()),
+            // The file system cannot: zeros do as well.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    write_zeros(file, start, length)
+}
+
+/// Writes zeros from `start` to `end`.
+fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let zeros = vec![0; CHUNK as usize];
+    let mut at = start;
+    while at < end {
+        let length = CHUNK.min(end - at);
+        file.write_all_at(&zeros[..length as usize], at)?;
+        at += length;
+    }
+    Ok(())
+}
