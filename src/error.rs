@@ -123,6 +123,15 @@ pub enum Error {
     )]
     NoSlot,
 
+    /// The newest slot was damaged after the file had been written on from it.
+    #[error(
+        "the newest state slot is lost (the journal holds records from after number {found}), so keys would be missing; restore the file from a copy or build it again"
+    )]
+    SlotLost {
+        /// Sequence number of the newest slot that can be read.
+        found: u64,
+    },
+
     /// Data pages that do not match their checksums.
     #[error(
         "{count} data {} damaged (first: page {page} of segment {segment}{}); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost",
@@ -199,6 +208,7 @@ impl Error {
                 | Error::Field { .. }
                 | Error::Length { .. }
                 | Error::NoSlot
+                | Error::SlotLost { .. }
                 | Error::Damaged { .. }
                 | Error::Journal { .. }
         )

@@ -6,7 +6,7 @@ use crate::builder::Builder;
 use crate::engine::{Engine, create_file};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::format::{CellKind, Metadata, Superblock, WhenFull, encode_metadata};
+use crate::format::{CellKind, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull, encode_metadata};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
 use crate::plan::Plan;
 use crate::random;
@@ -14,9 +14,6 @@ use crate::storage::Draft;
 
 /// Journal of a new file: the syncs of 65,536 new keys before one of them is a checkpoint.
 const DEFAULT_JOURNAL_BYTES: u64 = 1 << 20;
-
-/// Most bytes a journal may have.
-const MAX_JOURNAL_BYTES: u64 = 1 << 36;
 
 /// Describes a new filter, then makes it.
 ///
@@ -231,7 +228,7 @@ impl Options {
     fn superblock(&self, plan: &Plan) -> Result<Superblock> {
         let journal_bytes = self.journal_bytes.unwrap_or(DEFAULT_JOURNAL_BYTES);
         if journal_bytes > MAX_JOURNAL_BYTES {
-            return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^36 bytes"));
+            return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }
         Ok(Superblock {
             incompatible: 0,

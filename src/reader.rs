@@ -253,7 +253,8 @@ pub(crate) fn examine(medium: &FileMedium) -> Result<Examined> {
             Err(Error::Checksum { .. }
                 | Error::Field { .. }
                 | Error::Length { .. }
-                | Error::NoSlot)
+                | Error::NoSlot
+                | Error::SlotLost { .. })
         );
         if !torn || tries == 0 || !is_locked(medium)? {
             return result;

@@ -142,7 +142,8 @@ impl<M: Medium> Engine<M> {
     pub(super) fn write_slot(&self, slot: &mut Slot, state: State) -> Result<()> {
         slot.sequence += 1;
         slot.epoch += 1;
-        slot.salt = random::word();
+        slot.salt = slot.next_salt;
+        slot.next_salt = random::word();
         slot.state = state;
         let bytes = slot.encode()?;
         self.medium

@@ -22,7 +22,7 @@ pub(crate) fn create_file<M: Medium>(
 ) -> Result<()> {
     let pages = plan.geometry().pages(superblock.cells.bits());
     let table = vec![PageEntry::empty(); pages as usize];
-    let slot = first_slot(superblock, plan, metadata, random::word());
+    let slot = first_slot(superblock, plan, metadata, [random::word(), random::word()]);
     write_headers(medium, superblock, slot, &table)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn finish_file<M: Medium>(
             .collect::<Vec<_>>()
     })
     .concat();
-    let mut slot = first_slot(&superblock, plan, metadata, 0);
+    let mut slot = first_slot(&superblock, plan, metadata, [0, 0]);
     slot.segments[0].adds = adds;
     if identity_from_contents {
         superblock.uuid = [0; 16];
@@ -58,20 +58,23 @@ pub(crate) fn finish_file<M: Medium>(
         bytes.extend(encode_table(&table).0);
         let half = |seed| Hasher::new(seed).hash(&bytes);
         superblock.uuid = random::uuid_from([half(1), half(2)], 8);
-        slot.salt = half(3);
+        (slot.salt, slot.next_salt) = (half(3), half(4));
     } else {
-        slot.salt = Hasher::new(3).hash(&superblock.uuid);
+        let salt = |seed| Hasher::new(seed).hash(&superblock.uuid);
+        (slot.salt, slot.next_salt) = (salt(3), salt(4));
     }
     write_headers(medium, &superblock, slot, &table)
 }
 
 /// The slot of a file that holds nothing yet.
-fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salt: u64) -> Slot {
+fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [u64; 2]) -> Slot {
     let extent = first_extent(superblock, plan.geometry());
+    let [salt, next_salt] = salts;
     Slot {
         sequence: 2,
         epoch: 1,
         salt,
+        next_salt,
         state: State::Clean,
         mark: 0,
         file_bytes: extent.end(),

@@ -4,10 +4,11 @@ use byteorder::{ByteOrder, LittleEndian};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    ENTRY_BYTES, JOURNAL_OFFSET, PageEntry, SLOT_BYTES, SLOT_OFFSETS, SLOT_SEQUENCE_OFFSET,
-    SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, check_file, recognise, table_bytes,
+    ENTRY_BYTES, Epoch, JOURNAL_OFFSET, PageEntry, RECORD_BYTES, SLOT_BYTES, SLOT_OFFSETS,
+    SLOT_SEQUENCE_OFFSET, SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, check_file, recognise,
+    table_bytes,
 };
-use crate::geometry::PAGE_BYTES;
+use crate::geometry::{MAX_ROWS, PAGE_BYTES};
 use crate::storage::Medium;
 
 /// The headers of a file, checked against each other and the file's length.
@@ -42,12 +43,14 @@ pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
         return Err(Error::Length { expected: JOURNAL_OFFSET, found: length });
     }
     let superblock = Superblock::decode(&bytes)?;
+    let first_record = first_record(medium, &superblock, length)?;
     let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
     for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
         medium.read_at(bytes, offset).map_err(Error::io("read a state slot"))?;
     }
-    let (slot, other_slot_damaged) = newest_slot(&slots)?;
+    let (slot, other_slot_damaged) = newest_slot(&slots, superblock.reserved_in_use())?;
     check_file(&superblock, &slot, length)?;
+    refuse_lost_slot(&slot, first_record)?;
     let signature = slots.map(|bytes| {
         [SLOT_SEQUENCE_OFFSET, SLOT_BYTES - 8].map(|at| LittleEndian::read_u64(&bytes[at..]))
     });
@@ -55,11 +58,11 @@ pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
 }
 
 /// The newest valid slot, and whether the other one is damaged (F-23).
-fn newest_slot(slots: &[Vec<u8>; 2]) -> Result<(Slot, bool)> {
+fn newest_slot(slots: &[Vec<u8>; 2], reserved_in_use: bool) -> Result<(Slot, bool)> {
     let mut newest: Option<Slot> = None;
     let mut damaged = false;
     for (place, bytes) in slots.iter().enumerate() {
-        match Slot::decode(bytes) {
+        match Slot::decode(bytes, reserved_in_use) {
             Ok(None) => {}
             Ok(Some(slot)) if slot.place() != place => {
                 let reason = format!("slot {place} holds the sequence numbers of the other one");
@@ -80,6 +83,28 @@ fn newest_slot(slots: &[Vec<u8>; 2]) -> Result<(Slot, bool)> {
         Some(slot) => Ok((slot, damaged)),
         None => Err(Error::NoSlot),
     }
+}
+
+/// The words of the journal's first record. Read before the slots, so that a writer who starts a
+/// new epoch meanwhile never leaves the record newer than they are.
+fn first_record<M: Medium>(medium: &M, superblock: &Superblock, length: u64) -> Result<[u64; 2]> {
+    let mut bytes = [0; RECORD_BYTES];
+    // A file that is too short for its journal is refused for its length, later on.
+    if superblock.journal_bytes != 0 && length >= JOURNAL_OFFSET + RECORD_BYTES as u64 {
+        medium.read_at(&mut bytes, JOURNAL_OFFSET).map_err(Error::io("read the journal"))?;
+    }
+    Ok([0, 8].map(|at| LittleEndian::read_u64(&bytes[at..])))
+}
+
+/// Refuses a file whose journal begins with a record of the epoch after the newest slot's: the
+/// slot of that epoch was there and is lost, and with it what had been synced since (F-35).
+fn refuse_lost_slot(slot: &Slot, first_record: [u64; 2]) -> Result<()> {
+    // The lost slot may have listed a new segment, with another number of rows.
+    let found = (1..=MAX_ROWS).any(|mask_bits| {
+        let next = Epoch::new(slot.epoch + 1, slot.next_salt, mask_bits);
+        next.decode(0, first_record).is_some()
+    });
+    if found { Err(Error::SlotLost { found: slot.sequence }) } else { Ok(()) }
 }
 
 /// Reads the current page table of a segment and checks it (F-62).

@@ -15,7 +15,7 @@ pub(crate) use slot::{
     Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SegmentRecord, Slot, encode_metadata,
 };
 pub use superblock::{CellKind, FORMAT_VERSION, WhenFull};
-pub(crate) use superblock::{SUPERBLOCK_BYTES, Superblock, recognise};
+pub(crate) use superblock::{MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Superblock, recognise};
 pub(crate) use table::{ENTRY_BYTES, PageEntry, table_bytes};
 
 use crate::error::{Error, Result};

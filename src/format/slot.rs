@@ -12,6 +12,9 @@ pub(crate) const SLOT_BYTES: usize = PAGE_BYTES as usize;
 /// Most segments a slot can list (F-24).
 pub(crate) const MAX_SEGMENTS: usize = 32;
 
+/// Largest sequence number, epoch and count of adds (F-26).
+pub(crate) const MAX_COUNT: u64 = u64::MAX / 2;
+
 /// Marks a slot that has been written (F-21).
 pub(crate) const SLOT_MAGIC: [u8; 8] = *b"BLMSLOT\x00";
 
@@ -28,7 +31,8 @@ pub(crate) const SLOT_RESERVED_1: usize = METADATA_LENGTH + 4;
 pub(crate) const UNSYNCED_PAGES: usize = SLOT_RESERVED_1 + 4;
 pub(crate) const REPAIRED_PAGES: usize = UNSYNCED_PAGES + 8;
 pub(crate) const RECOVERIES: usize = REPAIRED_PAGES + 8;
-pub(crate) const SLOT_RESERVED_2: usize = RECOVERIES + 8;
+pub(crate) const NEXT_SALT: usize = RECOVERIES + 8;
+pub(crate) const SLOT_RESERVED_2: usize = NEXT_SALT + 8;
 pub(crate) const SEGMENTS: usize = 128;
 
 // Offsets within a segment record (F-25).
@@ -96,8 +100,10 @@ pub(crate) struct Slot {
     pub(crate) sequence: u64,
     /// Rises with every checkpoint; journal records name the epoch they belong to.
     pub(crate) epoch: u64,
-    /// Tells this epoch from another of the same number, after a crash took one back.
+    /// Binds journal records to this epoch of this file.
     pub(crate) salt: u64,
+    /// The salt of the next epoch: it shows when the slot that begins that epoch was lost (F-35).
+    pub(crate) next_salt: u64,
     /// Clean or open.
     pub(crate) state: State,
     /// The user's own position.
@@ -142,6 +148,7 @@ impl Slot {
         Le::write_u64(&mut bytes[UNSYNCED_PAGES..], self.unsynced_pages);
         Le::write_u64(&mut bytes[REPAIRED_PAGES..], self.repaired_pages);
         Le::write_u64(&mut bytes[RECOVERIES..], self.recoveries);
+        Le::write_u64(&mut bytes[NEXT_SALT..], self.next_salt);
         for (segment, bytes) in
             self.segments.iter().zip(bytes[SEGMENTS..METADATA].chunks_exact_mut(SEGMENT_BYTES))
         {
@@ -154,7 +161,10 @@ impl Slot {
     }
 
     /// Reads a slot; `None` for one that was never written (F-21).
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+    ///
+    /// In a file with features that may be ignored, `reserved_in_use` says that their bytes are not
+    /// to be judged (F-19).
+    pub(crate) fn decode(bytes: &[u8], reserved_in_use: bool) -> Result<Option<Self>> {
         debug_assert_eq!(bytes.len(), SLOT_BYTES);
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -189,7 +199,7 @@ impl Slot {
             (&bytes[..METADATA], records_end),
             (&bytes[..CRC_OFFSET], METADATA + metadata_length),
         ] {
-            if let Some(at) = first_nonzero(reserved, start) {
+            if !reserved_in_use && let Some(at) = first_nonzero(reserved, start) {
                 return bad("reserved byte", at as u64, "the byte at this offset must be zero");
             }
         }
@@ -207,15 +217,18 @@ impl Slot {
             unsynced_pages: Le::read_u64(&bytes[UNSYNCED_PAGES..]),
             repaired_pages: Le::read_u64(&bytes[REPAIRED_PAGES..]),
             recoveries: Le::read_u64(&bytes[RECOVERIES..]),
+            next_salt: Le::read_u64(&bytes[NEXT_SALT..]),
             segments,
             metadata: decode_metadata(&bytes[METADATA..METADATA + metadata_length])?,
         };
-        // The sequence and the epoch rise by one for each write: a file that could run out of
-        // numbers was made to.
+        // These rise by one at a time: a file that could run out of numbers was made to.
         for (field, value) in [("sequence", slot.sequence), ("epoch", slot.epoch)] {
-            if value == 0 || value > u64::MAX / 2 {
+            if value == 0 || value > MAX_COUNT {
                 return bad(field, value, "it must be from 1 to 2^63 - 1");
             }
+        }
+        if let Some(segment) = slot.segments.iter().find(|segment| segment.adds > MAX_COUNT) {
+            return bad("segment adds", segment.adds, "it must be at most 2^63 - 1");
         }
         Ok(Some(slot))
     }

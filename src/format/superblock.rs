@@ -19,8 +19,8 @@ pub const FORMAT_VERSION: u32 = 1;
 /// SeaHash (F-40).
 pub(crate) const HASH_SEAHASH: u32 = 1;
 
-/// Largest journal: record numbers stay below 2^32 (F-17).
-const MAX_JOURNAL_BYTES: u64 = 1 << 36;
+/// Largest journal: 2^26 records, which is what recovery has to hold in memory (F-17).
+pub(crate) const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 /// High bit, name, and line ends of both kinds around an end-of-file mark: what a text-mode
 /// transfer does to it can be told (F-11).
@@ -48,6 +48,8 @@ pub(crate) const RESERVED: usize = ROTATE_AFTER + 8;
 const KNOWN_INCOMPATIBLE: u32 = 0;
 /// Read-only compatible features this code understands (F-18).
 const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
+/// Compatible features this code understands (F-18).
+const KNOWN_COMPATIBLE: u32 = 0;
 
 /// What a cell is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +180,7 @@ impl Superblock {
             return bad(
                 "journal length",
                 journal_bytes,
-                "it must be a multiple of 4096, at most 2^36",
+                "it must be a multiple of 4096, at most 2^30",
             );
         }
         let target_rate = Le::read_f64(&bytes[TARGET_RATE..]);
@@ -186,12 +188,15 @@ impl Superblock {
             let reason = "it must be from 0 to 1";
             return Err(Error::field("the superblock", "target rate", target_rate, reason));
         }
-        if let Some(at) = first_nonzero(&bytes[..CRC_OFFSET], GENERATIONS) {
-            return bad("reserved byte", at as u64, "the byte at this offset must be zero");
+        for (field, at) in [("generations", GENERATIONS), ("rotate after", ROTATE_AFTER)] {
+            let value = Le::read_u64(&bytes[at..]);
+            if value != 0 {
+                return bad(field, value, "a filter that does not rotate has 0");
+            }
         }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&bytes[UUID..HASH_SEED]);
-        Ok(Superblock {
+        let superblock = Superblock {
             incompatible,
             read_only_compatible: Le::read_u32(&bytes[READ_ONLY_COMPATIBLE..]),
             compatible: Le::read_u32(&bytes[COMPATIBLE..]),
@@ -202,7 +207,21 @@ impl Superblock {
             journal_bytes,
             target_rate,
             capacity: Le::read_u64(&bytes[CAPACITY..]),
-        })
+        };
+        if !superblock.reserved_in_use()
+            && let Some(at) = first_nonzero(&bytes[..CRC_OFFSET], RESERVED)
+        {
+            return bad("reserved byte", at as u64, "the byte at this offset must be zero");
+        }
+        Ok(superblock)
+    }
+
+    /// Whether features that this code may ignore are there, and with them perhaps values in bytes
+    /// that are reserved in version 1 (F-19).
+    pub(crate) fn reserved_in_use(&self) -> bool {
+        (self.read_only_compatible & !KNOWN_READ_ONLY_COMPATIBLE)
+            | (self.compatible & !KNOWN_COMPATIBLE)
+            != 0
     }
 
     /// Whether this code may write the file (F-18).
