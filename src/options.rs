@@ -151,6 +151,21 @@ impl Options {
         Plan::new(capacity, rate, self.layout)
     }
 
+    /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
+    ///
+    /// ```
+    /// use bloomfile::Options;
+    ///
+    /// let options = Options::new().capacity(1_000_000).false_positive_rate(0.01).journal_bytes(0);
+    /// let (all, data) = (options.file_bytes()?, options.plan()?.data_bytes());
+    /// assert!(all > data && all < data + data / 100);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn file_bytes(&self) -> Result<u64> {
+        let plan = self.plan()?;
+        Ok(plan_file_bytes(&plan, &self.superblock(&plan)?))
+    }
+
     fn exact(&self, geometry: Geometry) -> Result<Plan> {
         if let Some(rate) = self.rate {
             let reason = "the size is given exactly, so the rate follows from it";

@@ -1,0 +1,363 @@
+//! The command line: what can be said, checked before anything is done.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bloomfile::{Layout, Options};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::{Failure, Result};
+use crate::units;
+
+/// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
+///
+/// "no" is certain; "maybe" is wrong at a rate chosen beforehand.
+#[derive(Debug, Parser)]
+#[command(name = "bloomfile", version = version(), arg_required_else_help = true)]
+#[command(after_help = "\
+Example:
+  bloomfile build words.bloom words.txt        a filter from a file of keys
+  bloomfile check words.bloom sheep wolf       prints those that may be in it
+  bloomfile check words.bloom --from list.txt  the same for a list
+  bloomfile inspect words.bloom                what it is and how full
+  bloomfile verify words.bloom                 whether every byte is as written
+
+Exit status: 0 done, 2 error. check: 0 some key may be present, 1 none.
+verify: 0 sound, 1 damaged, 2 could not tell.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The version of the program and of the format it writes.
+fn version() -> String {
+    format!("{} (format version {})", env!("CARGO_PKG_VERSION"), bloomfile::FORMAT_VERSION)
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what a filter would take, without making it
+    Plan(PlanArgs),
+    /// Make an empty filter
+    Create(CreateArgs),
+    /// Make a filter from keys, all at once
+    Build(BuildArgs),
+    /// Add keys to a filter
+    Add(AddArgs),
+    /// Print the keys that may be present
+    Check(CheckArgs),
+    /// Show what a file is, how full, and what to do about it
+    Inspect(InspectArgs),
+    /// Check every byte of files
+    Verify(VerifyArgs),
+}
+
+/// How large a filter shall be.
+#[derive(Args, Debug)]
+pub(crate) struct ShapeArgs {
+    /// Number of distinct keys it is for: 1000000, 10M, 1e7
+    #[arg(short = 'n', long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) capacity: Option<u64>,
+
+    /// False positive rate at that number: 0.01, 1%, 1e-5
+    #[arg(short = 'p', long, value_name = "P", value_parser = units::parse_rate)]
+    #[arg(conflicts_with_all = ["rows", "row_bits"])]
+    pub(crate) fpr: Option<f64>,
+
+    /// Exactly this many rows (hash functions), in place of a rate
+    #[arg(short = 'k', long, value_name = "K", requires = "row_bits")]
+    pub(crate) rows: Option<u32>,
+
+    /// Exactly this many bits in each row
+    #[arg(short = 'm', long, value_name = "M", requires = "rows", value_parser = units::parse_count)]
+    pub(crate) row_bits: Option<u64>,
+
+    /// How the bits are arranged [default: line, page below a rate of 0.1 %; rows with --rows]
+    ///
+    /// line: one cache line per look-up. page: one disk page per look-up, least space.
+    /// rows: each function has a row of its own. flat: all functions share one.
+    #[arg(short, long, value_parser = layout_parser())]
+    pub(crate) layout: Option<Layout>,
+}
+
+fn layout_parser() -> impl TypedValueParser<Value = Layout> {
+    PossibleValuesParser::new(["line", "page", "rows", "flat"])
+        .try_map(|name| name.parse::<Layout>())
+}
+
+impl ShapeArgs {
+    /// Whether the size is given bit by bit.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// Refuses a shape that says too little, before anything is done with it.
+    pub(crate) fn check_complete(&self) -> Result<()> {
+        let missing = match (self.is_exact(), self.capacity, self.fpr) {
+            (true, ..) | (false, Some(_), Some(_)) => return Ok(()),
+            (false, None, _) => "--capacity is missing",
+            (false, Some(_), None) => "--fpr is missing",
+        };
+        Err(Failure::new(format!("{missing}; give --capacity and --fpr, or --rows and --row-bits")))
+    }
+
+    /// The library's options for it.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::new();
+        if let Some(capacity) = self.capacity {
+            options = options.capacity(capacity);
+        }
+        if let Some(rate) = self.fpr {
+            options = options.false_positive_rate(rate);
+        }
+        if let Some(rows) = self.rows {
+            options = options.rows(rows);
+        }
+        if let Some(bits) = self.row_bits {
+            options = options.row_bits(bits);
+        }
+        if let Some(layout) = self.layout {
+            options = options.layout(layout);
+        }
+        options
+    }
+}
+
+/// What else a new file shall have.
+#[derive(Args, Debug)]
+pub(crate) struct NewFileArgs {
+    /// Seed of the hash; only files with the same seed can be merged
+    #[arg(long, value_name = "S", default_value = "0", value_parser = units::parse_seed)]
+    pub(crate) seed: u64,
+
+    /// A pair to keep in the file, such as what the keys are; may be given again
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = units::parse_pair)]
+    pub(crate) metadata: Vec<(String, String)>,
+
+    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) journal: Option<u64>,
+
+    /// Replace FILE if it is there already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+}
+
+impl NewFileArgs {
+    /// Adds them to a shape's options.
+    pub(crate) fn apply(&self, options: Options) -> Options {
+        let mut options = options.seed(self.seed).replace(self.force);
+        for (key, value) in &self.metadata {
+            options = options.metadata(key, value);
+        }
+        match self.journal {
+            Some(bytes) => options.journal_bytes(bytes),
+            None => options,
+        }
+    }
+}
+
+/// How keys are written in inputs.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct KeyArgs {
+    /// Keys are separated by NUL bytes instead of newlines
+    #[arg(short = '0', long)]
+    pub(crate) null: bool,
+
+    /// Lines end in CR LF: the CR is not part of the key
+    #[arg(long, conflicts_with = "null")]
+    pub(crate) crlf: bool,
+
+    /// Keys are written as hex digits, two for each byte
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+impl KeyArgs {
+    /// The byte that ends a key.
+    pub(crate) fn separator(&self) -> u8 {
+        if self.null { 0 } else { b'\n' }
+    }
+
+    /// What a piece of an input is called.
+    pub(crate) fn record_name(&self) -> &'static str {
+        if self.null { "record" } else { "line" }
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile plan --capacity 10M --fpr 1%
+  bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M")]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile create seen.bloom --capacity 10M --fpr 0.1% --meta keys='URLs, lower case'
+  bloomfile create matrix.bloom --rows 30 --row-bits 2.5M")]
+pub(crate) struct CreateArgs {
+    /// The file to make
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) new_file: NewFileArgs,
+
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without --capacity the keys are counted first, repeated ones each time they occur; 8 bytes for
+each are kept in the temporary folder (TMPDIR) meanwhile. Without --fpr it is 1%. The same keys
+and options give the same file, byte for byte.
+
+Examples:
+  bloomfile build words.bloom words.txt
+  cut -d, -f1 orders.csv | bloomfile build orders.bloom --fpr 0.1% --meta keys='order numbers'")]
+pub(crate) struct BuildArgs {
+    /// The file to make
+    pub(crate) file: PathBuf,
+
+    /// Files of keys, one per line; - is standard input [default: -]
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) new_file: NewFileArgs,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+When the command has ended without an error, all keys survive a power cut.
+
+Examples:
+  bloomfile add seen.bloom example.org
+  bloomfile add seen.bloom --from today.txt")]
+pub(crate) struct AddArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    /// Keys; - reads keys from standard input, as does naming none at all
+    #[arg(value_name = "KEY")]
+    pub(crate) arguments: Vec<OsString>,
+
+    /// Files of keys, one per line; - is standard input; may be given again
+    #[arg(long, value_name = "INPUT")]
+    pub(crate) from: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit status: 0 when some key may be present (with --all: when every key may be), 1 when not,
+2 on error. A key that is not printed is certainly absent: a damaged file is an error, so its
+data is checked first.
+
+Examples:
+  bloomfile check seen.bloom example.org && echo maybe
+  bloomfile check seen.bloom -v --from today.txt > new.txt")]
+pub(crate) struct CheckArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    /// Keys; - reads keys from standard input, as does naming none at all
+    #[arg(value_name = "KEY")]
+    pub(crate) arguments: Vec<OsString>,
+
+    /// Files of keys, one per line; - is standard input; may be given again
+    #[arg(long, value_name = "INPUT")]
+    pub(crate) from: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    /// Print the keys that are certainly absent instead
+    #[arg(short = 'v', long)]
+    pub(crate) absent: bool,
+
+    /// Print how many keys would be printed instead of the keys
+    #[arg(short, long)]
+    pub(crate) count: bool,
+
+    /// Print nothing; stop as soon as the exit status is known
+    #[arg(short, long, conflicts_with_all = ["count", "absent"])]
+    pub(crate) quiet: bool,
+
+    /// Succeed only if every key may be present
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Trust the data pages: starts at once on a large file, but damage may go unseen
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged
+and none is damaged.")]
+pub(crate) struct VerifyArgs {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print nothing but errors
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

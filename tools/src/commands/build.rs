@@ -1,0 +1,148 @@
+//! `bloomfile build`: a filter from keys, all at once.
+
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use bloomfile::{Builder, Hasher, Options};
+use tempfile::SpooledTempFile;
+
+use super::create::warn_of_plan;
+use super::warn_if_over_capacity;
+use crate::args::BuildArgs;
+use crate::failure::{Failure, Result};
+use crate::keys::{self, Sink, Source};
+use crate::{output, units};
+
+/// The rate when none is given.
+const DEFAULT_RATE: f64 = 0.01;
+
+/// Hashes that are kept in memory before the rest goes to the temporary folder.
+const HASHES_IN_MEMORY: usize = 1 << 20;
+
+pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
+    let sources = keys::sources(Vec::new(), args.inputs.clone())?;
+    let mut shape = args.shape.options();
+    if args.shape.fpr.is_none() && !args.shape.is_exact() {
+        shape = shape.false_positive_rate(DEFAULT_RATE);
+    }
+    let options = args.new_file.apply(shape);
+    let planned_before = args.shape.is_exact() || args.shape.capacity.is_some();
+    let (options, keys, builder) = if planned_before {
+        let builder = start(&options, &args)?;
+        let mut filling = Filling { builder, keys: 0 };
+        keys::visit(&sources, &args.keys, &mut filling)?;
+        (options, filling.keys, filling.builder)
+    } else {
+        build_counted(options, &sources, &args)?
+    };
+    let failed = Failure::file(&args.file);
+    let plan = options.plan().map_err(&failed)?;
+    let adds = builder.adds();
+    builder.finish().map_err(&failed)?;
+    if !args.quiet {
+        warn_of_plan(&args.file, &plan, args.quiet);
+        warn_if_over_capacity(&args.file, adds, plan.capacity());
+        let file = args.file.display();
+        let size = units::size(options.file_bytes().map_err(&failed)?);
+        let (keys, new) = (units::counted(keys, "key"), units::count(adds));
+        let counted = match (planned_before, plan.capacity()) {
+            (false, Some(capacity)) => {
+                format!("; made for {}, repeats included", units::count(capacity))
+            }
+            _ => String::new(),
+        };
+        output::line(format_args!("{file}: {keys} read, {new} of them new{counted}; {size}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(options: &Options, args: &BuildArgs) -> Result<Builder> {
+    options.build(&args.file).map_err(Failure::file(&args.file))
+}
+
+/// Reads the keys once, keeps their hashes aside, and makes the filter for as many as there were.
+///
+/// Hashes rather than a second look at the inputs: pipes can be read only once, and files may
+/// change in between.
+fn build_counted(
+    options: Options,
+    sources: &[Source],
+    args: &BuildArgs,
+) -> Result<(Options, u64, Builder)> {
+    // Everything that can be refused is refused before the keys are read: whoever waits for a
+    // long input shall not learn at its end that the target exists.
+    drop(start(&options.clone().capacity(1), args)?);
+    let mut spool = Spool::new(Hasher::new(args.new_file.seed));
+    keys::visit(sources, &args.keys, &mut spool)?;
+    let keys = spool.keys;
+    if keys == 0 {
+        let message = "the inputs hold no key; give --capacity to make an empty filter";
+        return Err(Failure::about(args.file.display(), message));
+    }
+    let options = options.capacity(keys);
+    let mut builder = start(&options, args)?;
+    spool.replay(|hash| {
+        builder.add_hash(hash);
+    })?;
+    Ok((options, keys, builder))
+}
+
+/// Adds keys to a filter under construction.
+struct Filling {
+    builder: Builder,
+    keys: u64,
+}
+
+impl Sink for Filling {
+    fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
+        self.builder.add(key);
+        self.keys += 1;
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Keeps hashes until their number is known: a few in memory, many in a nameless temporary file.
+struct Spool {
+    hasher: Hasher,
+    keys: u64,
+    file: BufWriter<SpooledTempFile>,
+}
+
+impl Spool {
+    fn new(hasher: Hasher) -> Self {
+        let file = tempfile::spooled_tempfile(HASHES_IN_MEMORY * size_of::<u64>());
+        Spool { hasher, keys: 0, file: BufWriter::with_capacity(1 << 16, file) }
+    }
+
+    fn failed(error: io::Error) -> Failure {
+        Failure::about(
+            std::env::temp_dir().display(),
+            format!(
+                "cannot keep the keys' hashes aside: {error}; set TMPDIR to another folder, or \
+                 give --capacity"
+            ),
+        )
+    }
+
+    /// Gives back every hash, in order.
+    fn replay(self, mut take: impl FnMut(u64)) -> Result<()> {
+        let mut file = self.file.into_inner().map_err(|error| Self::failed(error.into_error()))?;
+        file.rewind().map_err(Self::failed)?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        for _ in 0..self.keys {
+            let mut bytes = [0; size_of::<u64>()];
+            file.read_exact(&mut bytes).map_err(Self::failed)?;
+            take(u64::from_le_bytes(bytes));
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Spool {
+    fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
+        self.file.write_all(&self.hasher.hash(key).to_le_bytes()).map_err(Self::failed)?;
+        self.keys += 1;
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,41 @@
+//! `bloomfile create`: an empty filter.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use bloomfile::Plan;
+
+use crate::args::CreateArgs;
+use crate::failure::{Failure, Result};
+use crate::{output, units};
+
+pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
+    args.shape.check_complete()?;
+    let options = args.new_file.apply(args.shape.options());
+    let failed = Failure::file(&args.file);
+    let plan = options.plan().map_err(&failed)?;
+    options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
+    warn_of_plan(&args.file, &plan, args.quiet);
+    if !args.quiet {
+        let size = units::size(options.file_bytes().map_err(&failed)?);
+        output::line(format_args!("{}: created, {size}; {}", args.file.display(), purpose(&plan)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is wrong with a plan that was carried out all the same.
+pub(super) fn warn_of_plan(path: &Path, plan: &Plan, quiet: bool) {
+    if let Some(warning) = plan.warning().filter(|_| !quiet) {
+        output::warn(path, warning);
+    }
+}
+
+/// What a plan is for, in a few words.
+fn purpose(plan: &Plan) -> String {
+    match (plan.capacity(), plan.expected_rate()) {
+        (Some(capacity), Some(rate)) => {
+            format!("for {} at a rate of {}", units::counted(capacity, "key"), units::percent(rate))
+        }
+        _ => plan.geometry().to_string(),
+    }
+}

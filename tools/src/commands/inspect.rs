@@ -1,0 +1,146 @@
+//! `bloomfile inspect`: what a file is, how full, and what to do about it.
+
+use std::process::ExitCode;
+
+use bloomfile::plan::Estimate;
+use bloomfile::{Health, Inspection, SegmentInspection};
+use serde::Serialize;
+
+use crate::args::InspectArgs;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Listing};
+use crate::units;
+
+/// Share of the capacity from which on a filter is nearly full.
+const NEARLY_FULL: f64 = 0.9;
+
+/// A rate that makes a filter of little use.
+const USELESS_RATE: f64 = 0.5;
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct InspectOutput {
+    schema: u32,
+    file: String,
+    #[serde(flatten)]
+    inspection: Inspection,
+    advice: String,
+}
+
+pub(crate) fn run(args: &InspectArgs) -> Result<ExitCode> {
+    let inspection = bloomfile::inspect(&args.file).map_err(Failure::file(&args.file))?;
+    let file = args.file.display().to_string();
+    let advice = advice(&file, &inspection);
+    if args.json {
+        output::json(&InspectOutput { schema: 1, file, inspection, advice })?;
+    } else {
+        let version = inspection.format_version;
+        let size = units::size(inspection.file_bytes);
+        let body = listing(&inspection, &advice);
+        output::print(format_args!(
+            "{file}: a Bloom filter (bloomfile format {version}), {size}\n\n{body}"
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listing(inspection: &Inspection, advice: &str) -> Listing {
+    let mut listing = Listing::default();
+    listing.row("made for", purpose(inspection));
+    for segment in &inspection.segments {
+        fullness(&mut listing, segment);
+    }
+    let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
+    let journal = units::size(inspection.journal_bytes);
+    listing.row("space", format!("{} of data, {journal} of journal", units::size(data)));
+    listing.row("hash", format!("{}, seed {}", inspection.hash, inspection.seed));
+    listing.row("identity", &inspection.uuid);
+    listing.row_if("mark", Some(inspection.mark).filter(|&mark| mark != 0));
+    for (key, value) in &inspection.metadata {
+        // A file may come from anywhere: its texts must not steer the terminal.
+        listing.row("metadata", format!("{} = {}", key.escape_debug(), value.escape_debug()));
+    }
+    listing.row("health", health(inspection));
+    listing.row("advice", advice);
+    listing
+}
+
+fn purpose(inspection: &Inspection) -> String {
+    let keys = inspection.capacity.map(|capacity| units::counted(capacity, "key"));
+    match (keys, inspection.target_rate) {
+        (Some(keys), Some(rate)) => format!("{keys}, rate at most {}", units::percent(rate)),
+        (Some(keys), None) => keys,
+        _ => "no number of keys in particular".into(),
+    }
+}
+
+fn fullness(listing: &mut Listing, segment: &SegmentInspection) {
+    listing.row("layout", segment.geometry);
+    let estimate = estimate(&segment.keys);
+    let adds = units::counted(segment.adds, "add");
+    listing.row("holds", format!("{estimate}; {adds} changed it"));
+    let share = segment.capacity.map(|capacity| {
+        let share = segment.keys.value / capacity as f64;
+        format!("; at {} of its capacity", units::percent(share))
+    });
+    let fill = units::percent(segment.fill);
+    listing.row("full", format!("{fill} of its bits are set{}", share.unwrap_or_default()));
+    listing.row("rate now", units::rate(segment.rate_now));
+    listing.row_if("at capacity", segment.rate_at_capacity.map(units::rate));
+}
+
+fn estimate(keys: &Estimate) -> String {
+    let whole = |value: f64| units::count(value.round() as u64);
+    match keys {
+        Estimate { value: 0.0, .. } => "nothing".into(),
+        Estimate { low, high, .. } if high.is_infinite() => {
+            format!("{} keys or more: too full to tell", whole(*low))
+        }
+        Estimate { value, low, high } => {
+            format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))
+        }
+    }
+}
+
+fn health(inspection: &Inspection) -> String {
+    let mut text = inspection.health.meaning().to_owned();
+    match inspection.health {
+        Health::Crashed => {
+            let adds = units::counted(inspection.journal_records, "add");
+            text.push_str(&format!("\n{adds} in the journal are not in the figures above"));
+        }
+        Health::Live => text.push_str("\nthe figures above are those of its last checkpoint"),
+        _ => {}
+    }
+    for (count, what) in [
+        (inspection.unsynced_pages, "kept by a recovery with bits that had not been synced"),
+        (inspection.repaired_pages, "repaired: set to all ones"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("\n{} {what}", units::counted(count, "page")));
+        }
+    }
+    text
+}
+
+/// What the user should do next.
+fn advice(file: &str, inspection: &Inspection) -> String {
+    if inspection.health == Health::Crashed {
+        return format!("recover it: bloomfile add {file} < /dev/null");
+    }
+    let rate = inspection.segments.iter().map(|segment| segment.rate_now).fold(0.0, f64::max);
+    let keys: f64 = inspection.segments.iter().map(|segment| segment.keys.value).sum();
+    let capacity = inspection.capacity.map(|capacity| capacity as f64);
+    match capacity {
+        _ if rate > USELESS_RATE => {
+            "build a larger one: this one says \"maybe\" to most absent keys".into()
+        }
+        Some(capacity) if keys > 1.01 * capacity => {
+            "build a larger one: it holds more keys than it was made for".into()
+        }
+        Some(capacity) if keys > NEARLY_FULL * capacity => {
+            "it is as full as planned: build a larger one before adding more".into()
+        }
+        _ => format!("none; bloomfile verify {file} checks the data, which was not read here"),
+    }
+}

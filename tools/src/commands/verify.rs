@@ -1,0 +1,131 @@
+//! `bloomfile verify`: whether every byte is what was written.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use bloomfile::{Health, Verification};
+use serde::Serialize;
+
+use crate::EXIT_ERROR;
+use crate::args::VerifyArgs;
+use crate::failure::{Failure, Result, explain};
+use crate::{output, units};
+
+/// Exit status when a file is damaged.
+const EXIT_DAMAGED: u8 = 1;
+
+/// Damaged pages that are named in the text form.
+const PAGES_NAMED: usize = 10;
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Sound,
+    Damaged,
+    Unknown,
+}
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct VerifyOutput {
+    schema: u32,
+    files: Vec<FileOutput>,
+}
+
+#[derive(Serialize)]
+struct FileOutput {
+    file: String,
+    verdict: Verdict,
+    /// Why the verdict is not "sound".
+    reason: Option<String>,
+    verification: Option<Verification>,
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
+    let mut files = Vec::new();
+    for path in &args.files {
+        let file = judge(path);
+        if !args.json && !args.quiet {
+            say(&file)?;
+        }
+        files.push(file);
+    }
+    let any = |verdict| files.iter().any(|file| file.verdict == verdict);
+    let code = match (any(Verdict::Damaged), any(Verdict::Unknown)) {
+        (true, _) => ExitCode::from(EXIT_DAMAGED),
+        (false, true) => ExitCode::from(EXIT_ERROR),
+        (false, false) => ExitCode::SUCCESS,
+    };
+    if args.json {
+        output::json(&VerifyOutput { schema: 1, files })?;
+    }
+    Ok(code)
+}
+
+fn judge(path: &Path) -> FileOutput {
+    let file = path.display().to_string();
+    let (verdict, reason, verification) = match bloomfile::verify(path) {
+        Err(error) => {
+            let verdict = if error.is_damage() { Verdict::Damaged } else { Verdict::Unknown };
+            (verdict, Some(explain(&error)), None)
+        }
+        Ok(found) if !found.pages_damaged.is_empty() => {
+            (Verdict::Damaged, Some(damage(&found)), Some(found))
+        }
+        Ok(found) if !found.is_sound() => (Verdict::Unknown, Some(busy(&found)), Some(found)),
+        Ok(found) => (Verdict::Sound, None, Some(found)),
+    };
+    FileOutput { file, verdict, reason, verification }
+}
+
+fn say(FileOutput { file, verdict, reason, verification }: &FileOutput) -> Result<()> {
+    let reason = reason.as_deref().unwrap_or_default();
+    match verdict {
+        Verdict::Damaged => output::line(format_args!("{file}: damaged: {reason}")),
+        Verdict::Unknown => {
+            output::note(Failure::about(file, reason));
+            Ok(())
+        }
+        Verdict::Sound => {
+            let details = verification.as_ref().map(soundness).unwrap_or_default();
+            output::line(format_args!("{file}: sound: {details}"))
+        }
+    }
+}
+
+fn soundness(found: &Verification) -> String {
+    let pages = units::counted(found.pages, "page");
+    let state = match found.health {
+        Health::Clean => return format!("{pages} as written"),
+        health => health.meaning(),
+    };
+    let unsynced = match found.pages_unsynced.len() as u64 {
+        0 => String::new(),
+        count => format!(", {} with bits that had not been synced", units::count(count)),
+    };
+    let adds = units::counted(found.journal_records, "add");
+    format!("{pages}{unsynced}, {adds} in the journal; {state}")
+}
+
+fn damage(found: &Verification) -> String {
+    let damaged = &found.pages_damaged;
+    let mut names: Vec<String> =
+        damaged.iter().take(PAGES_NAMED).map(|&page| units::count(page)).collect();
+    if damaged.len() > PAGES_NAMED {
+        names.push("…".into());
+    }
+    format!(
+        "{} of {} not as written ({} {}); restore the file from a copy or build it again",
+        units::count(damaged.len() as u64),
+        units::counted(found.pages, "page"),
+        if damaged.len() == 1 { "page" } else { "pages" },
+        names.join(", "),
+    )
+}
+
+fn busy(found: &Verification) -> String {
+    format!(
+        "is being written: {} changed while being read; verify it when the writer is done",
+        units::counted(found.pages_busy.len() as u64, "page")
+    )
+}

@@ -1,0 +1,71 @@
+//! What is printed, and where.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// Width of the labels of a [`Listing`].
+const LABEL_WIDTH: usize = 14;
+
+/// Prints one line.
+pub(crate) fn line(text: impl Display) -> Result<()> {
+    print(format_args!("{text}\n"))
+}
+
+/// Prints text as it is.
+pub(crate) fn print(text: impl Display) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+/// Says something on standard error that is not an error.
+pub(crate) fn note(text: impl Display) {
+    // Whoever closed standard error does not want to know.
+    let _ = writeln!(io::stderr(), "bloomfile: {text}");
+}
+
+/// Warns of something about a file.
+pub(crate) fn warn(path: &Path, text: impl Display) {
+    note(format_args!("{}: warning: {text}", path.display()));
+}
+
+/// Prints a value as JSON. Numbers that JSON lacks (infinities) become null.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, value)
+        .map_err(io::Error::from)
+        .and_then(|()| writeln!(out))
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
+}
+
+/// Lines of a label and what it says.
+#[derive(Default)]
+pub(crate) struct Listing {
+    text: String,
+}
+
+impl Listing {
+    pub(crate) fn row(&mut self, label: &str, value: impl Display) {
+        // Continued lines stand below the first.
+        let value = value.to_string().replace('\n', &format!("\n{:1$}", "", LABEL_WIDTH + 2));
+        self.text.push_str(&format!("  {label:LABEL_WIDTH$}{value}\n"));
+    }
+
+    /// A row for something that may not be there.
+    pub(crate) fn row_if(&mut self, label: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.row(label, value);
+        }
+    }
+}
+
+impl Display for Listing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,253 @@
+//! Counts, sizes and rates: how they are read (`10M`, `64MiB`, `1%`) and how they are shown.
+
+/// A number of keys or bits: `1000000`, `1_000_000`, `10M`, `1e7`, `2.5k`, `64Ki`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    parse_whole(text, "", "a whole number such as 1000000, 10M or 1e7")
+}
+
+/// A number of bytes: `4096`, `4k`, `64MiB`, `1GB`.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    parse_whole(text, "B", "a whole number of bytes such as 65536, 64KiB or 1M")
+}
+
+/// A share: `0.01`, `1%`, `1e-5`.
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
+    let wrong = || "not a rate such as 0.01, 1% or 1e-5".to_owned();
+    let (number, divisor) = match text.strip_suffix('%') {
+        Some(percent) => (percent.trim_end(), 100.0),
+        None => (text, 1.0),
+    };
+    let rate = number.parse::<f64>().map_err(|_| wrong())? / divisor;
+    if !(rate > 0.0 && rate < 1.0) {
+        return Err("a rate lies above 0 and below 1 (100%)".into());
+    }
+    Ok(rate)
+}
+
+/// A hash seed: decimal, or hexadecimal with `0x` in front.
+pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "not a number from 0 to 2^64 - 1, such as 7 or 0x5eed".into())
+}
+
+/// A pair `KEY=VALUE`.
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("not a pair KEY=VALUE, such as source=orders.csv".into()),
+    }
+}
+
+/// Whole numbers are computed without floating point, so that `1e18` is exact.
+fn parse_whole(text: &str, unit: &str, example: &str) -> Result<u64, String> {
+    let wrong = || format!("not {example}");
+    let number_end = text
+        .char_indices()
+        .find(|&(at, character)| {
+            let exponent = matches!(character, 'e' | 'E') && text[at + 1..].starts_with(digit);
+            !(character.is_ascii_digit() || matches!(character, '.' | '_') || exponent)
+        })
+        .map_or(text.len(), |(at, _)| at);
+    let (number, suffix) = text.split_at(number_end);
+    let factor = factor(suffix.trim_start(), unit).ok_or_else(wrong)?;
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<u32>().map_err(|_| wrong())?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: String = [whole, fraction].concat().replace('_', "");
+    let digits = digits.parse::<u128>().map_err(|_| wrong())?;
+    let fraction_digits = fraction.replace('_', "").len() as u32;
+
+    let too_large = || format!("too large: the most is {}", u64::MAX);
+    let power = |exponent| 10u128.checked_pow(exponent).ok_or_else(too_large);
+    let scaled = digits
+        .checked_mul(factor)
+        .zip(power(exponent).ok())
+        .and_then(|(digits, power)| digits.checked_mul(power))
+        .ok_or_else(too_large)?;
+    let divisor = power(fraction_digits)?;
+    if !scaled.is_multiple_of(divisor) {
+        return Err(wrong());
+    }
+    u64::try_from(scaled / divisor).map_err(|_| too_large())
+}
+
+fn digit(character: char) -> bool {
+    character.is_ascii_digit()
+}
+
+/// What a suffix multiplies by: `k`, `M`, `G`, `T` by powers of 1000, `Ki`, `Mi` … of 1024.
+fn factor(suffix: &str, unit: &str) -> Option<u128> {
+    let suffix = suffix.strip_suffix(unit).unwrap_or(suffix);
+    let (prefix, base) = match suffix.strip_suffix('i') {
+        Some("") => return None,
+        Some(prefix) => (prefix, 1024u128),
+        None => (suffix, 1000),
+    };
+    let power = match prefix {
+        "" => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        _ => return None,
+    };
+    Some(base.pow(power))
+}
+
+/// A count with its thousands marked: `1,234,567`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and the word for what is counted, which takes an `s` unless there is one of it.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A size as people read it: `1.21 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return counted(bytes, "byte");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 is where one more digit would be shown than the next unit needs.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", significant(value), UNITS[unit])
+}
+
+/// A rate with three digits, as a percentage as long as that is readable.
+pub(crate) fn percent(rate: f64) -> String {
+    let percent = 100.0 * rate;
+    if percent == 0.0 || percent >= 0.0001 {
+        format!("{} %", significant(percent))
+    } else {
+        format!("{rate:.2e}")
+    }
+}
+
+/// A rate, and how many tries it takes to meet it once.
+pub(crate) fn rate(rate: f64) -> String {
+    match rate {
+        rate if rate > 0.0 && rate < 0.5 => {
+            format!("{} (1 in {})", percent(rate), count((1.0 / rate).round() as u64))
+        }
+        rate => percent(rate),
+    }
+}
+
+/// Three significant digits (all of those in front of the point), no trailing zeros.
+fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_exactly() {
+        for (text, expected) in [
+            ("0", 0),
+            ("1000000", 1_000_000),
+            ("1_000_000", 1_000_000),
+            ("10M", 10_000_000),
+            ("10 M", 10_000_000),
+            ("1e7", 10_000_000),
+            ("1E7", 10_000_000),
+            ("2.5k", 2_500),
+            ("1.5e3", 1_500),
+            ("64Ki", 65_536),
+            ("0.5Ki", 512),
+            ("1e18", 1_000_000_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_count(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_count_is_refused() {
+        for text in [
+            "", "-1", "+1", "ten", "1.5", "1e", "e7", "1e-3", "1..5", "1.5.", "10X", "10MB", "i",
+            "1i", "0x10", "1e7e7", "nan", "inf", "1 2",
+        ] {
+            let error = parse_count(text).unwrap_err();
+            assert!(error.starts_with("not a whole number"), "{text}: {error}");
+        }
+        for text in ["18446744073709551616", "1e20", "1e99", "1e4294967295", "20000000T"] {
+            assert!(parse_count(text).unwrap_err().starts_with("too large"), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_take_a_unit() {
+        for (text, expected) in
+            [("0", 0), ("64MiB", 1 << 26), ("64Mi", 1 << 26), ("1MB", 1_000_000), ("512B", 512)]
+        {
+            assert_eq!(parse_size(text), Ok(expected), "{text}");
+        }
+        assert!(parse_size("64MiBB").is_err());
+    }
+
+    #[test]
+    fn rates_are_shares_or_percentages() {
+        for (text, expected) in [("1%", 0.01), ("0.01", 0.01), ("0.1 %", 0.001), ("1e-5", 1e-5)] {
+            let rate = parse_rate(text).unwrap();
+            assert!((rate - expected).abs() < 1e-12, "{text}: {rate}");
+        }
+        for text in ["0", "1", "100%", "-0.1", "NaN", "inf", "%", "", "1%%", "a"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn seeds_and_pairs() {
+        assert_eq!(parse_seed("7"), Ok(7));
+        assert_eq!(parse_seed("0x5eed"), Ok(0x5eed));
+        assert!(parse_seed("-1").is_err() && parse_seed("0x").is_err());
+        assert_eq!(parse_pair("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(parse_pair("a").is_err() && parse_pair("=b").is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_readably() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(count)[..]);
+        assert_eq!(
+            ["0 bytes", "1 byte", "4 KiB", "1.21 MiB", "1 MiB", "9.38 GiB"],
+            [0, 1, 4096, 1_268_000, (1 << 20) - 10, 10_066_329_600].map(size)[..]
+        );
+        assert_eq!(
+            ["0 %", "1 %", "0.984 %", "100 %", "0.00123 %", "1.23e-7"],
+            [0.0, 0.01, 0.009836, 1.0, 1.23e-5, 1.23e-7].map(percent)[..]
+        );
+        assert_eq!(rate(0.0098), "0.98 % (1 in 102)");
+        assert_eq!(rate(0.89), "89 %");
+    }
+}
