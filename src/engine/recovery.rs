@@ -16,7 +16,7 @@ use crate::storage::{Map, Medium, Sabotage};
 pub(crate) struct Journalled {
     /// Key records of the epoch.
     pub(crate) keys: u64,
-    /// The mark of the last sync record, if there is one.
+    /// The mark of the last sync record with nothing missing in front of it, if there is one.
     pub(crate) mark: Option<u64>,
     /// The bits of all key records, sorted by word.
     pub(crate) news: Vec<WordBits>,
@@ -110,7 +110,10 @@ impl Groups {
         match record {
             Record::Key { .. } => self.keys += 1,
             Record::Sync { mark } => {
-                self.mark = Some(mark);
+                // A mark without all of its keys would promise what was lost (F-96).
+                if self.first_missing.is_none() {
+                    self.mark = Some(mark);
+                }
                 self.open_hole = self.first_missing;
             }
         }
@@ -223,5 +226,38 @@ impl<M: Medium> Engine<M> {
             // One word dirties its page; the write-back is of whole pages.
             data.store(start, data.words().load(start));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Option<Record> = Some(Record::Key { hash: 1, mask: 1 });
+
+    fn sync(mark: u64) -> Option<Record> {
+        Some(Record::Sync { mark })
+    }
+
+    fn groups(records: &[Option<Record>]) -> Groups {
+        let mut groups = Groups::default();
+        for (index, &record) in records.iter().enumerate() {
+            groups.take(index as u64, record);
+        }
+        groups
+    }
+
+    #[test]
+    fn f96_a_mark_counts_only_with_all_of_its_keys() {
+        assert_eq!(groups(&[KEY, sync(5), KEY, KEY, sync(6), None]).mark, Some(6));
+        let torn = groups(&[KEY, sync(5), KEY, None, sync(6), None]);
+        assert_eq!((torn.mark, torn.hole()), (Some(5), None));
+    }
+
+    #[test]
+    fn f91_a_hole_in_front_of_a_sync_that_returned_is_damage() {
+        assert_eq!(groups(&[KEY, None, sync(5), KEY]).hole(), Some(1));
+        assert_eq!(groups(&[KEY, None, sync(5)]).hole(), None);
+        assert_eq!(groups(&[KEY, sync(5), None, KEY]).hole(), None);
     }
 }

@@ -6,6 +6,9 @@
 
 mod journal;
 mod slot;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod spec_test;
 mod superblock;
 mod table;
 

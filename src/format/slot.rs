@@ -136,11 +136,7 @@ impl Slot {
         Le::write_u64(&mut bytes[SEQUENCE..], self.sequence);
         Le::write_u64(&mut bytes[EPOCH..], self.epoch);
         Le::write_u64(&mut bytes[SALT..], self.salt);
-        let state = match self.state {
-            State::Clean => 1,
-            State::Open => 2,
-        };
-        Le::write_u32(&mut bytes[STATE..], state);
+        Le::write_u32(&mut bytes[STATE..], state_id(self.state));
         Le::write_u32(&mut bytes[SEGMENT_COUNT..], self.segments.len() as u32);
         Le::write_u64(&mut bytes[MARK..], self.mark);
         Le::write_u64(&mut bytes[FILE_BYTES..], self.file_bytes);
@@ -180,8 +176,8 @@ impl Slot {
             return bad("magic", Le::read_u64(bytes), "it must be BLMSLOT");
         }
         let state = match Le::read_u32(&bytes[STATE..]) {
-            1 => State::Clean,
-            2 => State::Open,
+            id if id == state_id(State::Clean) => State::Clean,
+            id if id == state_id(State::Open) => State::Open,
             other => return bad("state", other.into(), "it must be 1 (clean) or 2 (open)"),
         };
         let count = Le::read_u32(&bytes[SEGMENT_COUNT..]) as usize;
@@ -278,6 +274,14 @@ fn decode_segment(bytes: &[u8]) -> Result<SegmentRecord> {
         table_crc: Le::read_u32(&bytes[SEGMENT_TABLE_CRC..]),
         ones: Le::read_u64(&bytes[SEGMENT_ONES..]),
     })
+}
+
+/// The number of a state in the file (F-22).
+pub(crate) const fn state_id(state: State) -> u32 {
+    match state {
+        State::Clean => 1,
+        State::Open => 2,
+    }
 }
 
 /// The number of a layout in the file (F-50).

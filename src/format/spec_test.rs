@@ -1,0 +1,250 @@
+//! format-spec.md against the code: every table of the one is held against the constants of the
+//! other, and the worked numbers are worked again.
+
+use super::journal::{Epoch, RECORD_BYTES, Record};
+use super::slot::*;
+use super::superblock::*;
+use super::table::{ENTRY_BYTES, PageEntry};
+use super::*;
+use crate::geometry::{
+    LANE_MULTIPLIERS, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS,
+};
+use crate::hash::Hasher;
+
+const SPEC: &str = include_str!("../../format-spec.md");
+
+/// The rows of a table, without its head.
+fn table(name: &str) -> Vec<Vec<&'static str>> {
+    let title = format!("### Table: {name}\n");
+    let (_, rest) = SPEC.split_once(&title).unwrap_or_else(|| panic!("no table {name}"));
+    let rows: Vec<Vec<&str>> = rest
+        .trim_start()
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .skip(2)
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(!rows.is_empty(), "table {name} is empty");
+    rows
+}
+
+fn number(text: &str) -> u64 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split(", ").map(number).collect()
+}
+
+/// Compares the fields of a structure that is `length` bytes long, and that they leave no gap.
+fn check_fields(name: &str, fields: &[(&str, usize)], length: usize) {
+    let rows = table(name);
+    let stated: Vec<(&str, usize)> =
+        rows.iter().map(|row| (row[2], number(row[0]) as usize)).collect();
+    assert_eq!(stated, fields, "{name}");
+    let mut end = 0;
+    for row in &rows {
+        assert_eq!(number(row[0]), end, "{name}: {} leaves a gap", row[2]);
+        end += number(row[1]);
+    }
+    assert_eq!(end, length as u64, "{name}");
+}
+
+#[test]
+fn offsets_and_sizes_are_those_of_the_code() {
+    let superblock = [
+        ("magic", 0),
+        ("version", VERSION),
+        ("page_size", PAGE_SIZE),
+        ("incompatible", INCOMPATIBLE),
+        ("read_only_compatible", READ_ONLY_COMPATIBLE),
+        ("compatible", COMPATIBLE),
+        ("hash_id", HASH_ID),
+        ("uuid", UUID),
+        ("hash_seed", HASH_SEED),
+        ("cell_bits", CELL_BITS),
+        ("when_full", WHEN_FULL),
+        ("journal_bytes", JOURNAL_BYTES),
+        ("target_rate", TARGET_RATE),
+        ("capacity", CAPACITY),
+        ("generations", GENERATIONS),
+        ("rotate_after", ROTATE_AFTER),
+        ("reserved", RESERVED),
+        ("crc", CRC_OFFSET),
+    ];
+    check_fields("superblock", &superblock, SUPERBLOCK_BYTES);
+    let slot = [
+        ("magic", 0),
+        ("sequence", SEQUENCE),
+        ("epoch", EPOCH),
+        ("salt", SALT),
+        ("state", STATE),
+        ("segment_count", SEGMENT_COUNT),
+        ("mark", MARK),
+        ("file_bytes", FILE_BYTES),
+        ("metadata_length", METADATA_LENGTH),
+        ("reserved_1", SLOT_RESERVED_1),
+        ("unsynced_pages", UNSYNCED_PAGES),
+        ("repaired_pages", REPAIRED_PAGES),
+        ("recoveries", RECOVERIES),
+        ("next_salt", NEXT_SALT),
+        ("reserved_2", SLOT_RESERVED_2),
+        ("segments", SEGMENTS),
+        ("metadata", METADATA),
+        ("crc", CRC_OFFSET),
+    ];
+    check_fields("slot", &slot, SLOT_BYTES);
+    let segment = [
+        ("layout", SEGMENT_LAYOUT),
+        ("rows", SEGMENT_ROWS),
+        ("blocks", SEGMENT_BLOCKS),
+        ("row_cells", SEGMENT_ROW_CELLS),
+        ("capacity", SEGMENT_CAPACITY),
+        ("adds", SEGMENT_ADDS),
+        ("offset", SEGMENT_OFFSET),
+        ("table", SEGMENT_TABLE),
+        ("table_crc", SEGMENT_TABLE_CRC),
+        ("ones", SEGMENT_ONES),
+    ];
+    check_fields("segment", &segment, SEGMENT_BYTES);
+    check_fields("entry", &[("crc", 0), ("ones", 4)], ENTRY_BYTES);
+    let entry = PageEntry { crc: 0x0403_0201, ones: 0x0807_0605 };
+    assert_eq!(entry.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    check_fields("record", &[("value", 0), ("mask_and_check", 8)], RECORD_BYTES);
+}
+
+#[test]
+fn constants_are_those_of_the_code() {
+    let constants = [
+        ("format_version", FORMAT_VERSION.into()),
+        ("page_bytes", PAGE_BYTES),
+        ("superblock_bytes", SUPERBLOCK_BYTES as u64),
+        ("slot_bytes", SLOT_BYTES as u64),
+        ("slot_0_offset", SLOT_OFFSETS[0]),
+        ("slot_1_offset", SLOT_OFFSETS[1]),
+        ("journal_offset", JOURNAL_OFFSET),
+        ("segment_record_bytes", SEGMENT_BYTES as u64),
+        ("max_segments", MAX_SEGMENTS as u64),
+        ("max_metadata_bytes", METADATA_BYTES as u64),
+        ("max_journal_bytes", MAX_JOURNAL_BYTES),
+        ("max_count", MAX_COUNT),
+        ("max_rows", MAX_ROWS.into()),
+        ("max_cells", MAX_CELLS),
+        ("page_block_cells", PAGE_BLOCK_CELLS),
+        ("line_block_cells", LINE_BLOCK_CELLS),
+        ("hash_seahash", HASH_SEAHASH.into()),
+        ("layout_rows", layout_id(Layout::Rows).into()),
+        ("layout_flat", layout_id(Layout::Flat).into()),
+        ("layout_page", layout_id(Layout::Page).into()),
+        ("layout_line", layout_id(Layout::Line).into()),
+        ("state_clean", state_id(State::Clean).into()),
+        ("state_open", state_id(State::Open).into()),
+        ("table_entry_bytes", ENTRY_BYTES as u64),
+        ("journal_record_bytes", RECORD_BYTES as u64),
+    ];
+    let stated: Vec<(&str, u64)> =
+        table("constants").iter().map(|row| (row[0], number(row[1]))).collect();
+    assert_eq!(stated, constants);
+}
+
+#[test]
+fn f11_and_f21_magics_are_those_of_the_code() {
+    for (name, magic) in [("superblock", MAGIC), ("slot", SLOT_MAGIC)] {
+        let bytes: Vec<String> = magic.iter().map(|byte| format!("{byte:02X}")).collect();
+        let stated = table(name)[0][3];
+        assert!(stated.starts_with(&format!("`{}`", bytes.join(" "))), "{name}: {stated}");
+    }
+}
+
+#[test]
+fn f43_hashes() {
+    for row in table("hashes") {
+        let (key, seed) = (row[0].trim_matches('`'), number(row[1]));
+        assert_eq!(Hasher::new(seed).hash(key.as_bytes()), number(row[2]), "{row:?}");
+    }
+}
+
+#[test]
+fn f55_multipliers() {
+    let stated: Vec<u64> = table("multipliers")
+        .iter()
+        .flat_map(|row| row[1..].iter().map(|text| number(text)))
+        .collect();
+    assert_eq!(stated, LANE_MULTIPLIERS.map(u64::from));
+}
+
+#[test]
+fn f56_worked_numbers() {
+    let hash = Hasher::new(0).hash(b"bloomfile");
+    let mut layouts = Vec::new();
+    for row in table("worked") {
+        let layout: Layout = row[0].parse().unwrap();
+        layouts.push(layout);
+        let [rows, blocks, row_cells, block] = [1, 2, 3, 4].map(|at| number(row[at]));
+        let geometry = Geometry::new(layout, rows as u32, blocks, row_cells).unwrap();
+        assert_eq!(geometry.block(hash), block, "{row:?}");
+        let all = |of: &dyn Fn(u32) -> u64| (0..geometry.row_count()).map(of).collect::<Vec<_>>();
+        assert_eq!(all(&|row| geometry.cell(hash, row)), numbers(row[5]), "{row:?}");
+        assert_eq!(all(&|row| geometry.address(hash, row, 1)), numbers(row[6]), "{row:?}");
+        assert_eq!(all(&|row| geometry.address(hash, row, 4)), numbers(row[7]), "{row:?}");
+    }
+    assert!(Layout::ALL.iter().all(|layout| layouts.contains(layout)));
+}
+
+#[test]
+fn f61_and_f72_examples() {
+    let entry = PageEntry::empty();
+    let sentence = format!("is CRC {:#010x}, ones {}", entry.crc, entry.ones);
+    assert!(SPEC.contains(&sentence), "{sentence}");
+    let epoch = Epoch::new(7, 0x5a17, 8);
+    let hash = 0x9322_d68f_0acb_be55;
+    for (index, record) in [(3, Record::Key { hash, mask: 0b1011 }), (4, Record::Sync { mark: 42 })]
+    {
+        let [_, second] = epoch.encode(index, record);
+        assert!(SPEC.contains(&format!("{second:#018x}")), "record {index}: {second:#018x}");
+    }
+}
+
+/// A citation of a rule that is not there helps nobody.
+#[test]
+fn every_rule_is_stated_once() {
+    let stated: Vec<&str> = SPEC
+        .lines()
+        .filter_map(|line| line.strip_prefix("- **F-"))
+        .filter_map(|line| line.split_once("**").map(|(rule, _)| rule))
+        .collect();
+    let mut sorted: Vec<u64> = stated.iter().map(|rule| number(rule)).collect();
+    assert!(sorted.len() > 80, "{stated:?}");
+    assert!(sorted.is_sorted(), "rules stand in order");
+    sorted.dedup();
+    assert_eq!(sorted.len(), stated.len(), "a number is used twice");
+    for (path, text) in sources(std::path::Path::new(env!("CARGO_MANIFEST_DIR"))) {
+        for (at, _) in text.match_indices("F-").filter(|(at, _)| !text[..*at].ends_with("UT")) {
+            let digits: String = text[at + 2..].chars().take_while(char::is_ascii_digit).collect();
+            if let Ok(rule) = digits.parse::<u64>() {
+                assert!(sorted.contains(&rule), "{} cites F-{rule}", path.display());
+            }
+        }
+    }
+}
+
+/// All source files of this crate.
+fn sources(folder: &std::path::Path) -> Vec<(std::path::PathBuf, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.join("src"), folder.join("tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files
+}
