@@ -1,0 +1,198 @@
+//! Golden files of version 1: read as their README says, and made again byte for byte.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use bloomfile::{Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, verify};
+use support::*;
+
+const README: &str = include_str!("golden/README.md");
+const UUID: [u8; 16] = *b"golden bloomfile";
+
+/// Keys of every file; the files of a writer session hold more.
+const BUILT: std::ops::Range<u32> = 0..200;
+const SYNCED: std::ops::Range<u32> = 200..230;
+const UNSYNCED: std::ops::Range<u32> = 230..240;
+const MARK: u64 = 77;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key-{number}").into_bytes()
+}
+
+fn options(geometry: Geometry) -> Options {
+    Options::new()
+        .geometry(geometry)
+        .uuid(UUID)
+        .journal_bytes(0)
+        .metadata("keys", "key-0, key-1 …")
+        .metadata("source", "tests/golden.rs")
+}
+
+fn build(options: &Options, path: &Path) {
+    let mut builder = options.build(path).unwrap();
+    for number in BUILT {
+        builder.add(&key(number));
+    }
+    builder.finish().unwrap();
+}
+
+/// Every golden file and how it is made.
+fn golden() -> Vec<(&'static str, fn(&Path))> {
+    vec![
+        ("rows", |path| build(&options(Geometry::rows(3, 1000).unwrap()).capacity(200), path)),
+        ("flat", |path| {
+            build(&options(Geometry::flat(5, 2048).unwrap()).seed(42).capacity(200), path);
+        }),
+        ("page", |path| build(&options(Geometry::page(7, 2).unwrap()).seed(u64::MAX), path)),
+        ("line", |path| build(&options(Geometry::line(8, 6).unwrap()), path)),
+        ("session", |path| {
+            let filter = start_session(path);
+            add_all(&filter);
+            filter.close().unwrap();
+        }),
+        ("crashed", |path| {
+            let filter = start_session(path);
+            let before = std::fs::read(path).unwrap();
+            add_all(&filter);
+            let mut crashed = std::fs::read(path).unwrap();
+            filter.close().unwrap();
+            // As after a power cut: what was synced is on the disk, the rest is as before.
+            let (data, first_unsynced) = (segment(&crashed).data, JOURNAL + 31 * 16);
+            crashed[data..].copy_from_slice(&before[data..]);
+            crashed[first_unsynced..data].copy_from_slice(&before[first_unsynced..data]);
+            std::fs::write(path, crashed).unwrap();
+        }),
+    ]
+}
+
+fn start_session(path: &Path) -> Filter {
+    build(&options(Geometry::line(8, 6).unwrap()).journal_bytes(1), path);
+    Filter::open(path).unwrap()
+}
+
+fn add_all(filter: &Filter) {
+    for number in SYNCED {
+        // Each is new, so that the journal holds one record for each.
+        assert!(filter.add(&key(number)).unwrap(), "{number}");
+    }
+    filter.sync_with_mark(MARK).unwrap();
+    for number in UNSYNCED {
+        filter.add(&key(number)).unwrap();
+    }
+}
+
+fn path_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.bloom"))
+}
+
+/// Salts are random from the first slot of a session on (F-23): nothing else may differ.
+fn without_random_salts(mut bytes: Vec<u8>) -> Vec<u8> {
+    let (sequence, salt, next) =
+        (field("slot", "sequence"), field("slot", "salt"), field("slot", "next_salt"));
+    for slot in SLOTS {
+        let number = read(&bytes, slot + sequence.offset, sequence.size);
+        if number >= 3 {
+            write(&mut bytes, slot + next.offset, next.size, 0);
+        }
+        if number >= 4 {
+            write(&mut bytes, slot + salt.offset, salt.size, 0);
+        }
+        if number >= 3 {
+            fix_header(&mut bytes, slot);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn files_are_made_again_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, make) in golden() {
+        let path = folder.path().join(name);
+        make(&path);
+        let made = without_random_salts(std::fs::read(&path).unwrap());
+        let golden = without_random_salts(std::fs::read(path_of(name)).unwrap());
+        let differs = made.iter().zip(&golden).position(|(made, golden)| made != golden);
+        assert_eq!(differs, None, "{name}: first different byte");
+        assert_eq!(made.len(), golden.len(), "{name}");
+    }
+}
+
+#[test]
+fn files_are_read_as_their_readme_says() {
+    let rows = table(README, "files");
+    assert_eq!(rows.len(), golden().len());
+    for row in rows {
+        let name = row[0];
+        let path = path_of(name);
+        let number = |at: usize| -> u64 { row[at].parse().unwrap() };
+        let inspection = inspect(&path).unwrap();
+        let segment = &inspection.segments[0];
+        let geometry = &segment.geometry;
+        assert_eq!(geometry.layout().name(), row[1], "{name}");
+        let numbers = [geometry.row_count().into(), geometry.blocks(), geometry.row_cells()];
+        assert_eq!(numbers, [number(2), number(3), number(4)], "{name}");
+        assert_eq!(inspection.seed, number(5), "{name}");
+        assert_eq!(inspection.journal_bytes, number(6), "{name}");
+        assert_eq!((segment.adds, segment.ones), (number(7), number(8)), "{name}");
+        assert_eq!(inspection.mark, number(9), "{name}");
+        assert_eq!(inspection.uuid, "676f6c64-656e-2062-6c6f-6f6d66696c65");
+        assert_eq!(inspection.metadata["source"], "tests/golden.rs");
+        assert_eq!(inspection.metadata["keys"], "key-0, key-1 …");
+        let health = if name == "crashed" { Health::Crashed } else { Health::Clean };
+        assert_eq!(inspection.health, health, "{name}");
+
+        let verification = verify(&path).unwrap();
+        assert!(verification.is_sound(), "{name}");
+        assert_eq!(verification.pages_exact, verification.pages, "{name}");
+
+        for reader in
+            [Reader::open(&path).unwrap(), ReadOptions::new().verify(true).open(&path).unwrap()]
+        {
+            let missing = (0..number(10) as u32).find(|&number| !reader.contains(&key(number)));
+            assert_eq!(missing, None, "{name}");
+            let reported: Vec<String> = (0..1000)
+                .map(|number| format!("absent-{number}"))
+                .filter(|absent| reader.contains(absent.as_bytes()))
+                .collect();
+            assert_eq!(reported.len() as u64, number(11), "{name}");
+            assert_eq!(reported.first().map_or("none", String::as_str), row[12], "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_goes_on_from_a_golden_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, _) in golden() {
+        let path = folder.path().join(name);
+        std::fs::copy(path_of(name), &path).unwrap();
+        let filter = Filter::open(&path).unwrap();
+        assert_eq!(filter.recovery().is_some(), name == "crashed", "{name}");
+        if let Some(recovery) = filter.recovery() {
+            assert_eq!((recovery.records_replayed, recovery.mark), (30, MARK));
+            assert_eq!((recovery.records_missing, recovery.pages_unsynced), (0, 0));
+        }
+        filter.add(b"one more").unwrap();
+        filter.close().unwrap();
+        let reader = Reader::open(&path).unwrap();
+        assert!(reader.contains(b"one more"));
+        assert!(BUILT.map(key).all(|key| reader.contains(&key)), "{name}");
+    }
+}
+
+/// Writes the golden files anew: only for files that are added. Changing one that is there breaks
+/// every file in the world.
+#[test]
+#[ignore = "writes into the source tree: cargo test --test golden -- --ignored"]
+fn write_missing_golden_files() {
+    for (name, make) in golden() {
+        let path = path_of(name);
+        if !path.exists() {
+            make(&path);
+        }
+    }
+}
