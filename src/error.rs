@@ -151,7 +151,7 @@ pub enum Error {
 
     /// A record that had been made durable is missing from the journal.
     #[error(
-        "journal record {index} is damaged although it had been synced; restore the file from a copy, or run repair, which keeps all that can be read"
+        "journal record {index} is damaged although it had been synced; restore the file from a copy, or run repair"
     )]
     Journal {
         /// The record's number in the journal.

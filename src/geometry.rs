@@ -247,6 +247,41 @@ impl Geometry {
         bits.div_ceil(8 * PAGE_BYTES as u128) as u64
     }
 
+    /// The cells of a row or block, and how many of them from its start a key can fall on; the
+    /// others stay zero (F-58).
+    const fn unit(&self, cell_bits: u32) -> (u64, u64) {
+        match self.layout {
+            Layout::Rows => (self.row_span(cell_bits), self.row_cells),
+            Layout::Flat => (self.block_span(cell_bits), self.row_cells),
+            Layout::Page | Layout::Line => {
+                (self.block_span(cell_bits), self.rows as u64 * self.row_cells)
+            }
+        }
+    }
+
+    /// Cells among the first `address` ones that a key can fall on.
+    const fn usable_before(&self, address: u64, cell_bits: u32) -> u64 {
+        let (unit, used) = self.unit(cell_bits);
+        let end = self.blocks * self.block_span(cell_bits);
+        let address = if address < end { address } else { end };
+        let rest = address % unit;
+        address / unit * used + if rest < used { rest } else { used }
+    }
+
+    /// Cells of a data page that a key can fall on.
+    pub(crate) const fn page_cells(&self, page: u64, cell_bits: u32) -> u64 {
+        let span = 8 * PAGE_BYTES / cell_bits as u64;
+        self.usable_before((page + 1) * span, cell_bits)
+            - self.usable_before(page * span, cell_bits)
+    }
+
+    /// How many of the cells of a 64-bit word, from its lowest on, a key can fall on.
+    pub(crate) const fn word_cells(&self, word: u64, cell_bits: u32) -> u64 {
+        let span = 64 / cell_bits as u64;
+        self.usable_before((word + 1) * span, cell_bits)
+            - self.usable_before(word * span, cell_bits)
+    }
+
     /// What a fold divides: the blocks of the blocked layouts, the cells of a row of the others.
     pub const fn foldable(&self) -> u64 {
         match self.layout {

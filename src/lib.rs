@@ -28,6 +28,7 @@
 //! | all the keys at once | a file to ship | [`Options::build`] |
 //! | a file | to ask it | [`Reader`] |
 //! | a file | to know what it is and whether it is sound | [`inspect`], [`verify`] |
+//! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
 //! The bytes of a file are specified in `format-spec.md`.
@@ -58,4 +59,6 @@ pub use hash::Hasher;
 pub use options::Options;
 pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};
-pub use report::{Health, Inspection, Recovery, SegmentInspection, Verification, inspect, verify};
+pub use report::{
+    Health, Inspection, Recovery, Repair, SegmentInspection, Verification, inspect, repair, verify,
+};

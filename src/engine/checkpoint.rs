@@ -6,7 +6,6 @@ use super::{AllStripes, Committed, Engine, PAGE_WORDS};
 use crate::error::{Error, Result};
 use crate::format::{ENTRY_BYTES, PageEntry, SLOT_OFFSETS, Slot, State, table_bytes};
 use crate::geometry::PAGE_BYTES;
-use crate::random;
 use crate::storage::{Map, Medium, Sabotage};
 
 /// A page table as bytes, its CRC and the sum of its ones.
@@ -32,7 +31,7 @@ impl<M: Medium> Engine<M> {
         let dirty = self.dirty_pages();
         let nothing_to_do = dirty.is_empty()
             && !self.journal.has_records()
-            && !committed.metadata_changed
+            && !committed.changed
             && committed.slot.state == state;
         if nothing_to_do {
             return Ok(());
@@ -56,24 +55,9 @@ impl<M: Medium> Engine<M> {
         for word in &self.segment.dirty {
             word.store(0, Ordering::Relaxed);
         }
-        committed.metadata_changed = false;
+        committed.changed = false;
         self.journal.restart(&self.medium, &committed.slot);
         Ok(())
-    }
-
-    /// Writes the newest slot once more, where it is. A sync of it that failed may have left it in
-    /// the cache alone; the next slot written takes the place of the older one, which until then
-    /// is the only one the disk is sure to hold (F-89).
-    pub(super) fn rewrite_slot(&self) -> Result<()> {
-        if self.medium.sabotaged(Sabotage::NoSlotRewrite) {
-            return Ok(());
-        }
-        let slot = super::lock(&self.committed).slot.clone();
-        let bytes = slot.encode()?;
-        self.medium
-            .write_at(&bytes, SLOT_OFFSETS[slot.place()])
-            .and_then(|()| self.medium.sync())
-            .map_err(Error::io("write the state slot"))
     }
 
     /// Writes a slot that changes the state alone; no add has happened yet.
@@ -143,7 +127,7 @@ impl<M: Medium> Engine<M> {
         slot.sequence += 1;
         slot.epoch += 1;
         slot.salt = slot.next_salt;
-        slot.next_salt = random::word();
+        slot.next_salt = self.medium.salt();
         slot.state = state;
         let bytes = slot.encode()?;
         self.medium

@@ -22,7 +22,7 @@ pub(crate) fn create_file<M: Medium>(
 ) -> Result<()> {
     let pages = plan.geometry().pages(superblock.cells.bits());
     let table = vec![PageEntry::empty(); pages as usize];
-    let slot = first_slot(superblock, plan, metadata, [random::word(), random::word()]);
+    let slot = first_slot(superblock, plan, metadata, [medium.salt(), medium.salt()]);
     write_headers(medium, superblock, slot, &table)
 }
 

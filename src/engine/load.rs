@@ -9,7 +9,7 @@ use crate::format::{
     table_bytes,
 };
 use crate::geometry::{MAX_ROWS, PAGE_BYTES};
-use crate::storage::Medium;
+use crate::storage::{Medium, Sabotage};
 
 /// The headers of a file, checked against each other and the file's length.
 #[derive(Clone, Debug)]
@@ -35,6 +35,26 @@ pub(crate) const SIGNATURE_WORDS: [[usize; 2]; 2] = {
 
 /// Reads and checks the headers (F-30).
 pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
+    load_with(medium, M::read_at)
+}
+
+/// As [`load`], for writers: with the slots that are sure to survive a power cut (F-89).
+///
+/// The next slot written takes the place of the older of the two. If the newer one were in the
+/// cache alone, as after a sync that failed or that never came, a power cut could then leave no
+/// slot at all.
+pub(crate) fn load_durable<M: Medium>(medium: &M) -> Result<Loaded> {
+    if medium.sabotaged(Sabotage::TrustCachedSlots) {
+        return load(medium);
+    }
+    medium.sync().map_err(Error::io("sync the file"))?;
+    load_with(medium, M::read_past_cache)
+}
+
+fn load_with<M: Medium>(
+    medium: &M,
+    read_slot: impl Fn(&M, &mut [u8], u64) -> std::io::Result<()>,
+) -> Result<Loaded> {
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
     let mut bytes = vec![0; SUPERBLOCK_BYTES.min(length as usize)];
     medium.read_at(&mut bytes, 0).map_err(Error::io("read the superblock"))?;
@@ -46,7 +66,7 @@ pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
     let first_record = first_record(medium, &superblock, length)?;
     let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
     for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
-        medium.read_at(bytes, offset).map_err(Error::io("read a state slot"))?;
+        read_slot(medium, bytes, offset).map_err(Error::io("read a state slot"))?;
     }
     let (slot, other_slot_damaged) = newest_slot(&slots, superblock.reserved_in_use())?;
     check_file(&superblock, &slot, length)?;

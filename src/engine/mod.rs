@@ -8,14 +8,20 @@ mod create;
 mod journal;
 mod load;
 mod recovery;
+mod repair;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) use create::{create_file, finish_file};
-pub(crate) use load::{Loaded, SIGNATURE_WORDS, SlotSignature, load, read_table, visit_table};
+pub(crate) use load::{
+    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, visit_table,
+};
 pub(crate) use recovery::{Journalled, replay_private};
+pub(crate) use repair::Repaired;
 pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
 
 use crate::error::{Error, Result};
@@ -70,8 +76,8 @@ pub(crate) struct Committed {
     pub(crate) slot: Slot,
     /// For each segment, what its current table says.
     tables: Vec<Vec<PageEntry>>,
-    /// Metadata was changed since the last slot was written.
-    metadata_changed: bool,
+    /// Mark or metadata differ from those of the last slot written.
+    changed: bool,
 }
 
 /// One writer on one medium.
@@ -120,12 +126,26 @@ impl<M: Medium> Engine<M> {
     }
 
     fn open_with(medium: M, verify: bool) -> Result<Self> {
-        let loaded = load(&medium)?;
+        let (mut engine, loaded, table) = Self::prepare(medium)?;
+        table?;
+        engine.start(&loaded, verify)?;
+        Ok(engine)
+    }
+
+    /// Everything that opening does before it looks at data or journal. Whether the page table is
+    /// sound comes with it: a repair goes on without.
+    fn prepare(medium: M) -> Result<(Self, Loaded, Result<()>)> {
+        let loaded = load_durable(&medium)?;
         loaded.superblock.check_writable()?;
         let Loaded { superblock, slot, .. } = &loaded;
         let record = &slot.segments[0];
         let extent = record.extent(superblock.cells.bits());
-        let table = read_table(&medium, record, superblock.cells.bits())?;
+        let mut table = Vec::with_capacity(extent.pages as usize);
+        let sound =
+            visit_table(&medium, record, superblock.cells.bits(), |entry| table.push(entry));
+        if let Err(error @ Error::Io { .. }) = sound {
+            return Err(error);
+        }
         let data = medium
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
@@ -136,12 +156,12 @@ impl<M: Medium> Engine<M> {
         };
         debug_assert!(kernel::fits(&segment.geometry, segment.data.words()));
         let journal = Journal::open(&medium, superblock, slot)?;
-        let mut engine = Engine {
+        let engine = Engine {
             adds_before: record.adds,
             committed: Mutex::new(Committed {
                 slot: slot.clone(),
                 tables: vec![table],
-                metadata_changed: false,
+                changed: false,
             }),
             superblock: superblock.clone(),
             segment,
@@ -151,13 +171,11 @@ impl<M: Medium> Engine<M> {
             recovery: None,
             medium,
         };
-        engine.start(&loaded, verify)?;
-        Ok(engine)
+        Ok((engine, loaded, sound))
     }
 
     /// Brings the file into the state that adds may start from.
     fn start(&mut self, loaded: &Loaded, verify: bool) -> Result<()> {
-        self.rewrite_slot()?;
         if loaded.slot.state == State::Open {
             return self.recover();
         }
@@ -236,8 +254,11 @@ impl<M: Medium> Engine<M> {
             return Ok(());
         }
         if !self.journal.has_room() {
-            committed.slot.mark = mark;
-            return self.checkpoint_held(&mut committed, &stripes, State::Open);
+            let before = std::mem::replace(&mut committed.slot.mark, mark);
+            committed.changed |= mark != before;
+            return self
+                .checkpoint_held(&mut committed, &stripes, State::Open)
+                .inspect_err(|_| committed.slot.mark = before);
         }
         self.journal.append(Record::Sync { mark });
         let mut flushed = self.journal.flush(&self.medium);
@@ -298,7 +319,7 @@ impl<M: Medium> Engine<M> {
         let mut committed = lock(&self.committed);
         if committed.slot.metadata != metadata {
             committed.slot.metadata = metadata;
-            committed.metadata_changed = true;
+            committed.changed = true;
         }
     }
 

@@ -5,7 +5,9 @@ use super::journal::epoch_of;
 use super::scan::WordBits;
 use super::{Engine, PAGE_WORDS, check_pages, lock};
 use crate::error::{Error, Result};
-use crate::format::{JOURNAL_OFFSET, RECORD_BYTES, Record, Slot, State, Superblock};
+use crate::format::{
+    Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot, State, Superblock,
+};
 use crate::geometry::Geometry;
 use crate::kernel;
 use crate::report::Recovery;
@@ -24,6 +26,8 @@ pub(crate) struct Journalled {
     pub(crate) hole: Option<u64>,
     /// Records missing among those that had not been synced.
     pub(crate) missing: u64,
+    /// Records from the first to the last that can be read.
+    pub(crate) extent: u64,
 }
 
 impl Journalled {
@@ -32,6 +36,17 @@ impl Journalled {
         medium: &M,
         superblock: &Superblock,
         slot: &Slot,
+    ) -> Result<Self> {
+        Self::read_mending(medium, superblock, slot, |_, _, _| None)
+    }
+
+    /// As [`read`](Self::read); words that are no record are shown to `mend`, which may know the
+    /// record they were.
+    pub(super) fn read_mending<M: Medium>(
+        medium: &M,
+        superblock: &Superblock,
+        slot: &Slot,
+        mut mend: impl FnMut(Epoch, u32, [u64; RECORD_WORDS]) -> Option<Record>,
     ) -> Result<Self> {
         const CHUNK: usize = 1 << 20;
         let epoch = epoch_of(medium, slot);
@@ -50,7 +65,7 @@ impl Journalled {
                 let words = [0, 8].map(|at| {
                     u64::from_le_bytes(record[at..at + 8].try_into().unwrap_or_default())
                 });
-                let record = epoch.decode(index, words);
+                let record = epoch.decode(index, words).or_else(|| mend(epoch, index, words));
                 groups.take(u64::from(index), record);
                 if let Some(Record::Key { hash, mask }) = record {
                     add_bits(geometry, hash, mask, &mut news);
@@ -63,8 +78,9 @@ impl Journalled {
             keys: groups.keys,
             mark: groups.mark,
             news,
-            hole: groups.hole(),
-            missing: groups.missing(),
+            hole: groups.hole,
+            missing: groups.missing_before_last,
+            extent: groups.extent,
         })
     }
 
@@ -85,10 +101,12 @@ struct Groups {
     /// First missing record, and how many are missing, so far.
     first_missing: Option<u64>,
     missing: u64,
-    /// As they were when the last valid record was met: what is missing behind it is free space.
+    /// How many were missing when the last valid record was met: what is missing behind it is free
+    /// space.
     missing_before_last: u64,
-    /// First missing record in front of the last sync record, and whether any record follows
-    /// that sync record: then its sync had returned.
+    /// Records up to and with the last valid one.
+    extent: u64,
+    /// First missing record in front of the last sync record.
     open_hole: Option<u64>,
     /// First missing record in a group whose sync had returned.
     hole: Option<u64>,
@@ -107,6 +125,7 @@ impl Groups {
             self.hole = self.open_hole;
         }
         self.missing_before_last = self.missing;
+        self.extent = index + 1;
         match record {
             Record::Key { .. } => self.keys += 1,
             Record::Sync { mark } => {
@@ -117,14 +136,6 @@ impl Groups {
                 self.open_hole = self.first_missing;
             }
         }
-    }
-
-    fn hole(&self) -> Option<u64> {
-        self.hole
-    }
-
-    fn missing(&self) -> u64 {
-        self.missing_before_last
     }
 }
 
@@ -210,7 +221,7 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Sets bits and marks their pages as changed.
-    fn set_bits(&self, news: &[WordBits]) {
+    pub(super) fn set_bits(&self, news: &[WordBits]) {
         for &(word, bits) in news {
             self.segment.data.fetch_or(word, bits);
             self.segment.touch(word);
@@ -219,7 +230,7 @@ impl<M: Medium> Engine<M> {
 
     /// Stores every word of the changed pages again: after a failed write-back the page cache may
     /// hold what the disk does not, and a page that is clean in the cache would never be written.
-    fn rewrite_dirty_pages(&self) {
+    pub(super) fn rewrite_dirty_pages(&self) {
         let data = &self.segment.data;
         for page in self.dirty_pages() {
             let start = page * PAGE_WORDS;

@@ -154,7 +154,7 @@ fn inspect_segment<M: Medium>(
 ) -> Result<SegmentInspection> {
     let geometry = segment.geometry;
     let extent = segment.extent(cell_bits);
-    let row_ones = row_ones(medium, segment, cell_bits)?;
+    let counted = count_ones(medium, segment, cell_bits)?;
     let cells = geometry.cells();
     Ok(SegmentInspection {
         geometry,
@@ -167,20 +167,52 @@ fn inspect_segment<M: Medium>(
         cells,
         ones: segment.ones,
         fill: segment.ones as f64 / cells as f64,
-        keys: plan::estimate_keys(&geometry, &row_ones),
-        rate_now: plan::rate_at_fill(&geometry, &row_ones),
+        keys: plan::estimate_keys(&geometry, &counted.sound_ones(&geometry)),
+        rate_now: counted.rate_now(&geometry),
         rate_at_capacity: (segment.capacity != 0)
             .then(|| plan::false_positive_rate(&geometry, segment.capacity)),
-        row_ones,
+        row_ones: counted.ones,
     })
 }
 
-/// The cells set in each row of the `rows` layout, or in all for the others: what estimates need.
-pub(crate) fn row_ones<M: Medium>(
+/// What a page table says of each row of the `rows` layout, or of all for the others.
+pub(crate) struct Counted {
+    /// Cells that are set.
+    pub(crate) ones: Vec<u64>,
+    /// Cells in pages that are all ones, as repairs leave them: they tell nothing of the keys.
+    full: Vec<u64>,
+}
+
+impl Counted {
+    /// The ones there would be if the full pages were as full as the others: what the number of
+    /// keys is estimated from.
+    fn sound_ones(&self, geometry: &Geometry) -> Vec<u64> {
+        let cells = geometry.cells() / self.ones.len() as u64;
+        let extrapolate = |(&ones, &full): (&u64, &u64)| match cells - full {
+            0 => ones,
+            sound => ((ones - full) as f64 * cells as f64 / sound as f64) as u64,
+        };
+        self.ones.iter().zip(&self.full).map(extrapolate).collect()
+    }
+
+    /// The false positive rate now: whatever falls into a full block is "maybe".
+    fn rate_now(&self, geometry: &Geometry) -> f64 {
+        match geometry.layout() {
+            Layout::Rows | Layout::Flat => plan::rate_at_fill(geometry, &self.ones),
+            Layout::Page | Layout::Line => {
+                let full = self.full[0] as f64 / geometry.cells() as f64;
+                full + (1.0 - full) * plan::rate_at_fill(geometry, &self.sound_ones(geometry))
+            }
+        }
+    }
+}
+
+/// Counts the ones from the page table alone.
+pub(crate) fn count_ones<M: Medium>(
     medium: &M,
     segment: &SegmentRecord,
     cell_bits: u32,
-) -> Result<Vec<u64>> {
+) -> Result<Counted> {
     let geometry = &segment.geometry;
     let pages = segment.extent(cell_bits).pages;
     // Each row of the `rows` layout starts on a page (F-56).
@@ -191,13 +223,17 @@ pub(crate) fn row_ones<M: Medium>(
         }
         _ => (1, pages),
     };
-    let mut ones = vec![0; rows];
+    let mut counted = Counted { ones: vec![0; rows], full: vec![0; rows] };
     let mut page = 0;
     visit_table(medium, segment, cell_bits, |entry| {
-        ones[(page / row_pages) as usize] += u64::from(entry.ones);
+        let (row, ones) = ((page / row_pages) as usize, u64::from(entry.ones));
+        counted.ones[row] += ones;
+        if ones == geometry.page_cells(page, cell_bits) {
+            counted.full[row] += ones;
+        }
         page += 1;
     })?;
-    Ok(ones)
+    Ok(counted)
 }
 
 /// A UUID in its usual form.

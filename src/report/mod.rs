@@ -1,9 +1,11 @@
 //! What is said of files: recovery, inspection, verification.
 
 mod inspect;
+mod repair;
 mod verify;
 
 pub use inspect::{Inspection, SegmentInspection, inspect};
+pub use repair::{Repair, repair};
 pub use verify::{Verification, verify};
 
 /// How a file is found by someone who does not write it.

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::{FileMap, Mapping, Medium};
+use crate::geometry::PAGE_BYTES;
 
 /// An open file.
 pub(crate) struct FileMedium {
@@ -24,6 +25,24 @@ impl FileMedium {
     }
 }
 
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// A page whose address suits direct reads.
+#[derive(Clone)]
+#[repr(align(4096))]
+struct Aligned([u8; PAGE]);
+
+/// Another handle of the same file, whose reads go past the page cache.
+#[cfg(target_os = "linux")]
+fn open_direct(file: &File) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 impl Medium for FileMedium {
     type Map = FileMap;
 
@@ -33,6 +52,24 @@ impl Medium for FileMedium {
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(bytes, offset)
+    }
+
+    fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Ok(direct) = open_direct(&self.file) {
+            let mut pages = vec![Aligned([0; PAGE]); bytes.len() / PAGE];
+            let read = pages.iter_mut().zip(0..).try_for_each(|(page, at)| {
+                direct.read_exact_at(&mut page.0, offset + at * PAGE as u64)
+            });
+            if read.is_ok() {
+                for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(PAGE)) {
+                    bytes.copy_from_slice(&page.0);
+                }
+                return Ok(());
+            }
+        }
+        // A file system without direct reads, one in memory for instance.
+        self.read_at(bytes, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -7,6 +7,8 @@
 mod file;
 mod map;
 mod publish;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 pub(crate) use file::FileMedium;
 pub(crate) use map::{FileMap, Words};
@@ -37,6 +39,11 @@ pub(crate) trait Medium: Send + Sync {
     /// Fills `bytes` from `offset`; an end before that is an error.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// As [`read_at`](Self::read_at), but of what the medium holds rather than what its cache
+    /// shows, where the system can tell: after a sync that failed the two may differ. Offset and
+    /// length are multiples of the page size.
+    fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
@@ -45,6 +52,11 @@ pub(crate) trait Medium: Send + Sync {
 
     /// Maps a part of the file; offset and length are multiples of the page size.
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<Self::Map>;
+
+    /// A number that tells one epoch from another of the same number.
+    fn salt(&self) -> u64 {
+        crate::random::word()
+    }
 
     /// Whether a test wants this step of the protocol left out or done wrongly.
     #[inline(always)]
@@ -99,6 +111,6 @@ pub(crate) enum Sabotage {
     IgnoreHoles,
     /// Opening for writing does not mark the file as open.
     NoOpenState,
-    /// Opening for writing trusts the newest slot to be on the disk.
-    NoSlotRewrite,
+    /// Opening for writing trusts that the slots the cache shows are on the disk.
+    TrustCachedSlots,
 }

@@ -1,0 +1,180 @@
+//! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-98).
+
+use super::scan::WordBits;
+use super::{Engine, Journalled, PAGE_WORDS, check_pages, lock};
+use crate::error::Result;
+use crate::format::{Epoch, RECORD_WORDS, Record, State};
+use crate::geometry::Geometry;
+use crate::storage::{Map, Medium};
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Repaired {
+    /// Pages that were set to all ones.
+    pub(crate) pages: Vec<u64>,
+    /// The page table was damaged and was made anew.
+    pub(crate) table: bool,
+    /// Adds replayed from the journal.
+    pub(crate) records_replayed: u64,
+    /// Journal records with one flipped bit that was flipped back.
+    pub(crate) records_corrected: u64,
+    /// A synced journal record could not be read, so that no page can be trusted to be complete.
+    pub(crate) records_lost: bool,
+}
+
+impl<M: Medium> Engine<M> {
+    /// Opens a damaged medium, mends what can be mended and closes it in good order.
+    pub(crate) fn repair(medium: M) -> Result<Repaired> {
+        let (mut engine, loaded, table) = Self::prepare(medium)?;
+        let mut repaired = Repaired { table: table.is_err(), ..Repaired::default() };
+        let open = loaded.slot.state == State::Open;
+        let mut news = Vec::new();
+        if open {
+            let journalled = engine.read_journal_mending(&mut repaired)?;
+            engine.adds_before += journalled.keys;
+            let mut committed = lock(&engine.committed);
+            committed.slot.mark = journalled.mark.unwrap_or(committed.slot.mark);
+            committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
+            drop(committed);
+            news = journalled.news;
+        }
+        let mut check = {
+            let committed = lock(&engine.committed);
+            check_pages(engine.segment.data.words(), &committed.tables[0], &news)
+        };
+        // With a sound table and an open state, bits too many are adds that were not synced.
+        if !open || repaired.table {
+            check.damaged.append(&mut check.unexplained);
+        }
+        check.damaged.sort_unstable();
+        repaired.pages = match repaired.records_lost {
+            true => (0..lock(&engine.committed).tables[0].len() as u64).collect(),
+            false => check.damaged,
+        };
+        let sound = !open && !repaired.table && repaired.pages.is_empty();
+        if sound && !loaded.other_slot_damaged {
+            return Ok(repaired);
+        }
+        engine.mend(&news, &check.unexplained, &repaired)?;
+        Ok(repaired)
+    }
+
+    /// Sets the bits, writes table and slot, and closes.
+    fn mend(&mut self, news: &[WordBits], unexplained: &[u64], repaired: &Repaired) -> Result<()> {
+        self.set_bits(news);
+        for &page in &repaired.pages {
+            fill_page(&self.segment.geometry, &self.segment.data, page);
+        }
+        for &page in unexplained.iter().chain(&repaired.pages) {
+            self.segment.touch(page as usize * PAGE_WORDS);
+        }
+        if repaired.table {
+            self.touch_all();
+        }
+        self.rewrite_dirty_pages();
+        let mut committed = lock(&self.committed);
+        let slot = &mut committed.slot;
+        slot.repaired_pages = slot.repaired_pages.saturating_add(repaired.pages.len() as u64);
+        slot.unsynced_pages = slot.unsynced_pages.saturating_add(unexplained.len() as u64);
+        let stripes = self.all_stripes()?;
+        let dirty = self.dirty_pages();
+        self.commit(&mut committed, &stripes, State::Clean, &dirty)
+    }
+
+    /// Reads the journal, putting single flipped bits right.
+    fn read_journal_mending(&self, repaired: &mut Repaired) -> Result<Journalled> {
+        let slot = lock(&self.committed).slot.clone();
+        let (superblock, medium) = (&self.superblock, &self.medium);
+        let mut journalled = Journalled::read(medium, superblock, &slot)?;
+        if journalled.hole.is_some() {
+            let mut corrected = 0;
+            // Behind the last record is free space: nothing there was a record of this epoch.
+            let extent = journalled.extent;
+            journalled =
+                Journalled::read_mending(medium, superblock, &slot, |epoch, index, words| {
+                    let record =
+                        (u64::from(index) < extent).then(|| correct(epoch, index, words)).flatten();
+                    corrected += u64::from(record.is_some());
+                    record
+                })?;
+            repaired.records_corrected = corrected;
+            repaired.records_lost = journalled.hole.is_some();
+        }
+        repaired.records_replayed = journalled.keys;
+        Ok(journalled)
+    }
+
+    fn touch_all(&self) {
+        let pages = self.segment.data.words().len() / PAGE_WORDS;
+        (0..pages).for_each(|page| self.segment.touch(page * PAGE_WORDS));
+    }
+}
+
+/// The record that differs from these words in one bit.
+fn correct(epoch: Epoch, index: u32, words: [u64; RECORD_WORDS]) -> Option<Record> {
+    (0..64 * RECORD_WORDS).find_map(|bit| {
+        let mut flipped = words;
+        flipped[bit / 64] ^= 1 << (bit % 64);
+        epoch.decode(index, flipped)
+    })
+}
+
+/// Turns on every cell of a page that a key can fall on; what lies between rows stays zero.
+fn fill_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
+    for word in page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS {
+        let bits = usable_bits(geometry, word as u64);
+        if bits != 0 {
+            data.fetch_or(word, bits);
+        }
+    }
+}
+
+/// The cells of a word that a key can fall on, as bits.
+fn usable_bits(geometry: &Geometry, word: u64) -> u64 {
+    match geometry.word_cells(word, 1) {
+        64 => u64::MAX,
+        // Rows and blocks start on words, so that the cells in use come first.
+        cells => (1 << cells) - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel;
+
+    /// Exactly the cells that some hash takes are filled.
+    #[test]
+    #[expect(clippy::unwrap_used, reason = "tests")]
+    fn usable_cells_are_those_that_keys_take() {
+        for geometry in [
+            Geometry::rows(3, 5).unwrap(),
+            Geometry::rows(2, 40_000).unwrap(),
+            Geometry::flat(3, 100).unwrap(),
+            Geometry::flat(2, 32_768).unwrap(),
+            Geometry::page(7, 2).unwrap(),
+            Geometry::line(8, 3).unwrap(),
+            Geometry::line(4, 70).unwrap(),
+        ] {
+            let words = geometry.pages(1) as usize * PAGE_WORDS;
+            let mut taken = vec![0u64; words];
+            for key in 0..4_000_000 {
+                let hash = crate::hash::split_mix(9, key);
+                for row in 0..geometry.row_count() {
+                    let (word, bit) = kernel::place(&geometry, hash, row);
+                    taken[word] |= bit;
+                }
+            }
+            for (word, &taken) in taken.iter().enumerate() {
+                assert_eq!(usable_bits(&geometry, word as u64), taken, "{geometry}, word {word}");
+            }
+            let usable: u64 = (0..words as u64)
+                .map(|word| u64::from(usable_bits(&geometry, word).count_ones()))
+                .sum();
+            assert_eq!(usable, geometry.cells());
+            let by_page: u64 =
+                (0..geometry.pages(1)).map(|page| geometry.page_cells(page, 1)).sum();
+            assert_eq!(by_page, usable, "{geometry}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Damage on top of a crash: refused or reported, never taken for data.
+
+use crate::engine::journal::epoch_of;
+use crate::engine::{Engine, Journalled, Loaded, PAGE_WORDS, load, read_table};
+use crate::error::Error;
+use crate::format::{JOURNAL_OFFSET, PageEntry, RECORD_BYTES, RECORD_WORDS, Record, State};
+use crate::storage::Sabotage;
+use crate::storage::simulated::{Choices, SimulatedMedium};
+
+/// Damages one page that a crash left exact and sees whether that is noticed; returns how many
+/// damages were tried.
+pub(super) fn check(
+    image: &[u64],
+    choices: &mut Choices,
+    sabotage: Option<Sabotage>,
+) -> Result<u64, String> {
+    let medium = SimulatedMedium::new(image.to_vec(), sabotage);
+    let loaded = load(&medium).map_err(|error| format!("a sound file was refused: {error}"))?;
+    let record = &loaded.slot.segments[0];
+    let table = read_table(&medium, record, 1)
+        .map_err(|error| format!("a sound file was refused: {error}"))?;
+    let open = loaded.slot.state == State::Open;
+    let news = match open {
+        true => {
+            Journalled::read(&medium, &loaded.superblock, &loaded.slot)
+                .map_err(|error| format!("a sound journal was refused: {error}"))?
+                .news
+        }
+        false => Vec::new(),
+    };
+    let first = record.extent(1).data() as usize / 8;
+    let exact = |page: usize| {
+        let mut words = image[first + page * PAGE_WORDS..][..PAGE_WORDS].to_vec();
+        for &(word, bits) in news.iter().filter(|(word, _)| word / PAGE_WORDS == page) {
+            words[word % PAGE_WORDS] &= !bits;
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        (PageEntry::of(&bytes) == table[page]).then_some(words)
+    };
+    if open && choices.once_in(3) {
+        return check_journal(image, &loaded, choices, sabotage);
+    }
+    let page = choices.below(table.len() as u64) as usize;
+    let Some(words) = exact(page) else { return Ok(0) };
+    let mut damaged = image.to_vec();
+    let start = first + page * PAGE_WORDS;
+    // A bit that was on at the last checkpoint, and one that was never turned on.
+    let on = random_bit(choices, |word, bit| words[word] & bit != 0);
+    let off = random_bit(choices, |word, bit| {
+        let new = news.iter().any(|&(at, bits)| at == page * PAGE_WORDS + word && bits & bit != 0);
+        words[word] & bit == 0 && !new
+    });
+    let (Some(on), Some(off)) = (on, off) else { return Ok(0) };
+    let kind = choices.below(4);
+    if kind != 1 {
+        damaged[start + on.0] &= !on.1;
+    }
+    if kind == 1 || kind == 2 {
+        damaged[start + off.0] |= off.1;
+    }
+    if kind == 3 {
+        damaged[start..start + PAGE_WORDS].fill(0);
+    }
+    let medium = SimulatedMedium::new(damaged.clone(), sabotage);
+    let result = Engine::open(medium.clone());
+    if result.is_err() && medium.view(|view| view.killed()) != damaged {
+        return Err("a file that was refused was written all the same".into());
+    }
+    match (kind, result) {
+        // A bit too many in an open file is what an unsynced add looks like: kept and reported.
+        (1, Ok(engine)) if open && engine.recovery().is_some_and(|r| r.pages_unsynced > 0) => Ok(1),
+        (1, Err(_)) if open => Err("a bit too many was refused in an open file".into()),
+        (_, Err(error)) if error.is_damage() => Ok(1),
+        (_, Err(error)) => Err(format!("damage gave another error: {error}")),
+        (_, Ok(_)) => Err(format!("damage of kind {kind} in page {page} was taken for data")),
+    }
+}
+
+/// A word of a page and a bit in it for which `wanted` holds.
+fn random_bit(choices: &mut Choices, wanted: impl Fn(usize, u64) -> bool) -> Option<(usize, u64)> {
+    let start = choices.below(PAGE_WORDS as u64) as usize;
+    let turn = choices.below(64) as u32;
+    (0..PAGE_WORDS).map(|at| (start + at) % PAGE_WORDS).find_map(|word| {
+        (0..64)
+            .map(|bit| 1u64.rotate_left(bit + turn))
+            .find(|&bit| wanted(word, bit))
+            .map(|bit| (word, bit))
+    })
+}
+
+/// Flips a bit of one journal record: refused if the record had been synced.
+fn check_journal(
+    image: &[u64],
+    loaded: &Loaded,
+    choices: &mut Choices,
+    sabotage: Option<Sabotage>,
+) -> Result<u64, String> {
+    let medium = SimulatedMedium::new(image.to_vec(), sabotage);
+    let epoch = epoch_of(&medium, &loaded.slot);
+    let first = JOURNAL_OFFSET as usize / 8;
+    let records = loaded.superblock.journal_bytes as usize / RECORD_BYTES;
+    let record = |index: usize| {
+        let at = first + index * RECORD_WORDS;
+        epoch.decode(index as u32, [image[at].to_le(), image[at + 1].to_le()])
+    };
+    let valid: Vec<usize> = (0..records).filter(|&index| record(index).is_some()).collect();
+    if valid.is_empty() {
+        return Ok(0);
+    }
+    let victim = valid[choices.below(valid.len() as u64) as usize];
+    // The last sync record that another record follows is the last one known to have returned.
+    let returned = valid
+        .iter()
+        .rev()
+        .skip(1)
+        .find(|&&index| matches!(record(index), Some(Record::Sync { .. })));
+    let synced = returned.is_some_and(|&sync| victim < sync);
+    let mut damaged = image.to_vec();
+    let bit = choices.below(128) as usize;
+    damaged[first + victim * RECORD_WORDS + bit / 64] ^= 1 << (bit % 64);
+    match Engine::open(SimulatedMedium::new(damaged, sabotage)) {
+        Err(Error::Journal { index }) if synced && index == victim as u64 => Ok(1),
+        Err(error) if synced => Err(format!("a damaged record gave another error: {error}")),
+        Ok(_) if synced => Err(format!("a hole at record {victim} went unnoticed")),
+        Ok(_) => Ok(1),
+        Err(error) => Err(format!("an unsynced record's loss was refused: {error}")),
+    }
+}

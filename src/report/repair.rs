@@ -1,0 +1,91 @@
+//! Making a damaged file usable again.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use super::inspect::inspect;
+use crate::engine::{Engine, Repaired};
+use crate::error::{Error, Result};
+use crate::filter::lock;
+use crate::storage::FileMedium;
+
+/// What a repair found and did; made by [`repair`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Repair {
+    /// Pages that failed their checksums and are all ones now.
+    pub pages_repaired: Vec<u64>,
+    /// Pages in the file.
+    pub pages: u64,
+    /// The page table was damaged and was made anew: pages it did not fit were repaired.
+    pub table_rebuilt: bool,
+    /// Adds replayed from the journal of a crashed file.
+    pub records_replayed: u64,
+    /// Damaged journal records in which one flipped bit was found and put right.
+    pub records_corrected: u64,
+    /// A synced journal record could not be read. Which cells it set is not known, so that every
+    /// page had to be set to all ones: the filter answers "maybe" to everything.
+    pub records_lost: bool,
+    /// The false positive rate now.
+    pub rate_now: f64,
+}
+
+impl Repair {
+    /// Whether nothing was wrong with the file.
+    pub fn found_nothing(&self) -> bool {
+        self.pages_repaired.is_empty()
+            && !self.table_rebuilt
+            && !self.records_lost
+            && self.records_replayed == 0
+            && self.records_corrected == 0
+    }
+}
+
+/// Repairs a damaged file in place: pages that fail their checksums become all ones, so that the
+/// filter answers "maybe" too often and never "no" wrongly.
+///
+/// A file left by a crash is recovered on the way; the file ends up closed in good order. A copy of
+/// the file, or building it anew, is better where that is possible. A damaged superblock, or two
+/// damaged slots, cannot be repaired.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// let filter = bloomfile::Options::new().capacity(10_000).false_positive_rate(0.01).create(&path)?;
+/// filter.add(b"key")?;
+/// filter.close()?;
+///
+/// // The last page is overwritten:
+/// let mut bytes = std::fs::read(&path).unwrap();
+/// let length = bytes.len();
+/// bytes[length - 4096..].fill(0x55);
+/// std::fs::write(&path, bytes).unwrap();
+/// assert!(bloomfile::Filter::open(&path).is_err());
+///
+/// let repair = bloomfile::repair(&path)?;
+/// assert_eq!(repair.pages_repaired.len(), 1);
+/// assert!(bloomfile::verify(&path)?.is_sound());
+/// assert!(bloomfile::Filter::open(&path)?.contains(b"key"));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path.as_ref())
+        .map_err(Error::io("open the file for writing"))?;
+    lock(&file)?;
+    let repaired = Engine::repair(FileMedium::new(file))?;
+    let Repaired { pages, table, records_replayed, records_corrected, records_lost } = repaired;
+    let inspection = inspect(path)?;
+    Ok(Repair {
+        pages_repaired: pages,
+        pages: inspection.segments.iter().map(|segment| segment.pages).sum(),
+        table_rebuilt: table,
+        records_replayed,
+        records_corrected,
+        records_lost,
+        rate_now: inspection.segments[0].rate_now,
+    })
+}
