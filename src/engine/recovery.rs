@@ -262,13 +262,13 @@ mod tests {
     fn f96_a_mark_counts_only_with_all_of_its_keys() {
         assert_eq!(groups(&[KEY, sync(5), KEY, KEY, sync(6), None]).mark, Some(6));
         let torn = groups(&[KEY, sync(5), KEY, None, sync(6), None]);
-        assert_eq!((torn.mark, torn.hole()), (Some(5), None));
+        assert_eq!((torn.mark, torn.hole), (Some(5), None));
     }
 
     #[test]
     fn f91_a_hole_in_front_of_a_sync_that_returned_is_damage() {
-        assert_eq!(groups(&[KEY, None, sync(5), KEY]).hole(), Some(1));
-        assert_eq!(groups(&[KEY, None, sync(5)]).hole(), None);
-        assert_eq!(groups(&[KEY, sync(5), None, KEY]).hole(), None);
+        assert_eq!(groups(&[KEY, None, sync(5), KEY]).hole, Some(1));
+        assert_eq!(groups(&[KEY, None, sync(5)]).hole, None);
+        assert_eq!(groups(&[KEY, sync(5), None, KEY]).hole, None);
     }
 }
