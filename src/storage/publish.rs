@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -29,9 +29,10 @@ impl Draft {
         let temporary = tempfile::Builder::new()
             .prefix(&prefix)
             .suffix(".tmp")
-            // The umask narrows this, as for any new file.
-            .permissions(std::fs::Permissions::from_mode(0o666))
-            .tempfile_in(folder(target))
+            // Opened here, so that an error does not name a file that the user never heard of.
+            .make_in(folder(target), |path| {
+                OpenOptions::new().read(true).write(true).create_new(true).open(path)
+            })
             .map_err(Error::io("create a file in the folder"))?;
         // Locked before anyone can see it: whoever creates a file is its first writer.
         temporary.as_file().try_lock().map_err(|error| match error {
