@@ -30,7 +30,7 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     let (adds, capacity) = (filter.adds(), filter.capacity());
     // Also when reading failed: what was added stays, so it shall be safe.
     filter.close().map_err(&failed)?;
-    visited.map_err(|failure| failure.and(format_args!("{} in front of it added", were(keys))))?;
+    visited.map_err(|failure| failure.and(format_args!("{} added before it", were(keys))))?;
     if !args.quiet {
         warn_if_over_capacity(&args.file, adds, capacity);
         let (file, keys) = (args.file.display(), units::counted(keys, "key"));

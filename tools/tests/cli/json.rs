@@ -1,0 +1,121 @@
+//! `--json`: it parses, and its fields are those that are documented.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, numbers};
+
+const DOCUMENT: &str = include_str!("../../json-output.md");
+
+fn parse(sandbox: &Sandbox, arguments: &str) -> Value {
+    let ran = sandbox.run(arguments);
+    assert_eq!(ran.err, "");
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+/// The fields that the document lists for a command.
+fn documented(command: &str) -> BTreeSet<String> {
+    let section = DOCUMENT.split("\n## ").find_map(|section| section.strip_prefix(command));
+    section
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(field, _)| field.to_owned())
+        .collect()
+}
+
+/// Every path to a value; what the user named himself is left out.
+fn collect(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) if path != "metadata" => {
+            // An object that may be absent is listed itself.
+            if path == "files[].verification" {
+                found.insert(path.into());
+            }
+            for (name, value) in fields {
+                let dot = if path.is_empty() { "" } else { "." };
+                collect(value, &format!("{path}{dot}{name}"), found);
+            }
+        }
+        Value::Array(values) if values.is_empty() => {
+            found.insert(format!("{path}[]"));
+        }
+        Value::Array(values) => {
+            for value in values {
+                collect(value, &format!("{path}[]"), found);
+            }
+        }
+        _ => {
+            found.insert(path.into());
+        }
+    }
+}
+
+fn fields(value: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    collect(value, "", &mut found);
+    found
+}
+
+#[test]
+fn the_fields_are_those_documented() {
+    let sandbox = Sandbox::with_filter();
+    assert_eq!(fields(&parse(&sandbox, "plan --json -n 10M -p 1%")), documented("plan"));
+    assert_eq!(fields(&parse(&sandbox, "inspect --json a.bloom")), documented("inspect"));
+    assert_eq!(fields(&parse(&sandbox, "verify --json a.bloom")), documented("verify"));
+}
+
+#[test]
+fn plan_in_json() {
+    let sandbox = Sandbox::new();
+    let plan = parse(&sandbox, "plan --json --capacity 10M --fpr 1%");
+    assert_eq!(plan["schema"], 1);
+    assert_eq!(plan["layout"], "line");
+    assert_eq!(plan["blocks"], 197_632);
+    assert_eq!(plan["capacity"], 10_000_000);
+    assert_eq!(plan["warning"], Value::Null);
+    let exact = parse(&sandbox, "plan --json -k 3 -m 5");
+    assert_eq!((&exact["bits"], &exact["expected_rate"]), (&15.into(), &Value::Null));
+}
+
+#[test]
+fn inspect_in_json() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 9 -p 1% --meta keys=words --seed 0xffffffffffffffff");
+    let inspection = parse(&sandbox, "inspect --json a.bloom");
+    assert_eq!(inspection["file"], "a.bloom");
+    assert_eq!(inspection["health"], "clean");
+    assert_eq!(inspection["metadata"]["keys"], "words");
+    assert_eq!(inspection["seed"], u64::MAX);
+}
+
+#[test]
+fn infinity_becomes_null() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom -k 1 -m 64", numbers(5000)).is(0, "", "");
+    let inspection = parse(&sandbox, "inspect --json a.bloom");
+    let keys = &inspection["segments"][0]["keys"];
+    assert_eq!(keys["high"], Value::Null);
+    assert!(keys["low"].is_f64());
+}
+
+#[test]
+fn verify_in_json() {
+    let sandbox = Sandbox::with_filter();
+    let mut bytes = sandbox.read("a.bloom");
+    *bytes.last_mut().unwrap() ^= 1;
+    sandbox.write("b.bloom", &bytes);
+    bytes.truncate(5000);
+    sandbox.write("c.bloom", &bytes);
+    let ran = sandbox.run("verify --json a.bloom b.bloom c.bloom missing");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""));
+    let value: Value = serde_json::from_str(&ran.out).unwrap();
+    let files = value["files"].as_array().unwrap();
+    let verdicts: Vec<_> = files.iter().map(|file| file["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["sound", "damaged", "damaged", "unknown"]);
+    assert_eq!(files[0]["reason"], Value::Null);
+    assert_eq!(files[1]["verification"]["pages_damaged"], serde_json::json!([0]));
+    assert_eq!(files[2]["verification"], Value::Null);
+    assert!(files[3]["reason"].as_str().unwrap().starts_with("cannot open the file"));
+}

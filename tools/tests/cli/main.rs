@@ -1,0 +1,12 @@
+//! The real command, run end to end: what it prints, where, and its exit status.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod disks;
+mod errors;
+mod json;
+mod keys;
+mod processes;
+
+mod sandbox;
+mod success;

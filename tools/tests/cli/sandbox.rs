@@ -1,0 +1,115 @@
+//! A folder of its own for each test, and the command run in it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// The command under test.
+pub(crate) const BLOOMFILE: &str = env!("CARGO_BIN_EXE_bloomfile");
+
+/// A folder that commands run in, so that they print names without a path.
+pub(crate) struct Sandbox {
+    folder: TempDir,
+}
+
+/// What a command did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Ran {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Ran {
+    /// Asserts that the command printed exactly this and ended with this status.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, out: &str, err: &str) {
+        let expected = Ran { code: Some(code), out: out.into(), err: err.into() };
+        assert_eq!(*self, expected);
+    }
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Self {
+        Sandbox { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A sandbox with `a.bloom`, which was built from the numbers 1 to 1000.
+    pub(crate) fn with_filter() -> Self {
+        let sandbox = Sandbox::new();
+        sandbox.run_with("build -q a.bloom", &numbers(1000)).is(0, "", "");
+        sandbox
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The names of all files, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.folder())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// The command with arguments that are separated by single spaces.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(BLOOMFILE);
+        command.args(arguments.split(' ')).current_dir(self.folder()).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &str) -> Ran {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// Runs the command with an input.
+    pub(crate) fn run_with(&self, arguments: &str, input: impl AsRef<[u8]>) -> Ran {
+        let mut child = self.spawn(arguments);
+        // A command may end without having read everything.
+        let _ = child.stdin.take().unwrap().write_all(input.as_ref());
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// Starts the command with its input, output and errors connected to the test.
+    pub(crate) fn spawn(&self, arguments: &str) -> Child {
+        self.command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// The numbers from 1, one per line.
+pub(crate) fn numbers(last: u32) -> String {
+    (1..=last).map(|number| format!("{number}\n")).collect()
+}
