@@ -62,3 +62,8 @@ pub use reader::{ReadOptions, Reader};
 pub use report::{
     Health, Inspection, Recovery, Repair, SegmentInspection, Verification, inspect, repair, verify,
 };
+
+/// Runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -147,7 +147,11 @@ pub(crate) fn percent(rate: f64) -> String {
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
         rate if rate > 0.0 && rate < 0.5 => {
-            format!("{} (1 in {})", percent(rate), count((1.0 / rate).round() as u64))
+            let tries = 1.0 / rate;
+            // Three digits: what is shown of the rate has no more.
+            let step = 10f64.powf((tries.log10().floor() - 2.0).max(0.0));
+            let tries = ((tries / step).round() * step) as u64;
+            format!("{} (1 in {})", percent(rate), count(tries))
         }
         rate => percent(rate),
     }
@@ -248,6 +252,7 @@ mod tests {
             [0.0, 0.01, 0.009836, 1.0, 1.23e-5, 1.23e-7].map(percent)[..]
         );
         assert_eq!(rate(0.0098), "0.98 % (1 in 102)");
+        assert_eq!(rate(2.056e-11), "2.06e-11 (1 in 48,600,000,000)");
         assert_eq!(rate(0.89), "89 %");
     }
 }

@@ -96,6 +96,9 @@ fn estimate(keys: &Estimate) -> String {
         Estimate { low, high, .. } if high.is_infinite() => {
             format!("{} keys or more: too full to tell", whole(*low))
         }
+        Estimate { value, low, high } if whole(*low) == whole(*high) => {
+            format!("about {} keys", whole(*value))
+        }
         Estimate { value, low, high } => {
             format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))
         }
@@ -128,14 +131,15 @@ fn advice(file: &str, inspection: &Inspection) -> String {
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < /dev/null");
     }
-    let rate = inspection.segments.iter().map(|segment| segment.rate_now).fold(0.0, f64::max);
-    let keys: f64 = inspection.segments.iter().map(|segment| segment.keys.value).sum();
-    let capacity = inspection.capacity.map(|capacity| capacity as f64);
-    match capacity {
+    let segments = &inspection.segments;
+    let rate = segments.iter().map(|segment| segment.rate_now).fold(0.0, f64::max);
+    let sum = |part: fn(&Estimate) -> f64| segments.iter().map(|segment| part(&segment.keys)).sum();
+    let (keys, fewest): (f64, f64) = (sum(|keys| keys.value), sum(|keys| keys.low));
+    match inspection.capacity.map(|capacity| capacity as f64) {
         _ if rate > USELESS_RATE => {
             "build a larger one: this one says \"maybe\" to most absent keys".into()
         }
-        Some(capacity) if keys > 1.01 * capacity => {
+        Some(capacity) if fewest > capacity => {
             "build a larger one: it holds more keys than it was made for".into()
         }
         Some(capacity) if keys > NEARLY_FULL * capacity => {

@@ -7,6 +7,7 @@ mod errors;
 mod json;
 mod keys;
 mod processes;
+mod readme;
 
 mod sandbox;
 mod success;
