@@ -42,10 +42,9 @@ impl<M: Medium> Engine<M> {
             let committed = lock(&engine.committed);
             check_pages(engine.segment.data.words(), &committed.tables[0], &news)
         };
-        // With a sound table and an open state, bits too many are adds that were not synced.
-        if !open || repaired.table {
-            check.damaged.append(&mut check.unexplained);
-        }
+        // Recovery takes bits too many for adds that were not synced. Here damage is suspected, and
+        // a page that has lost bits may have gained others: only what is exact is kept.
+        check.damaged.append(&mut check.unexplained);
         check.damaged.sort_unstable();
         repaired.pages = match repaired.records_lost {
             true => (0..lock(&engine.committed).tables[0].len() as u64).collect(),
@@ -55,17 +54,15 @@ impl<M: Medium> Engine<M> {
         if sound && !loaded.other_slot_damaged {
             return Ok(repaired);
         }
-        engine.mend(&news, &check.unexplained, &repaired)?;
+        engine.mend(&news, &repaired)?;
         Ok(repaired)
     }
 
     /// Sets the bits, writes table and slot, and closes.
-    fn mend(&mut self, news: &[WordBits], unexplained: &[u64], repaired: &Repaired) -> Result<()> {
+    fn mend(&mut self, news: &[WordBits], repaired: &Repaired) -> Result<()> {
         self.set_bits(news);
         for &page in &repaired.pages {
             fill_page(&self.segment.geometry, &self.segment.data, page);
-        }
-        for &page in unexplained.iter().chain(&repaired.pages) {
             self.segment.touch(page as usize * PAGE_WORDS);
         }
         if repaired.table {
@@ -75,7 +72,6 @@ impl<M: Medium> Engine<M> {
         let mut committed = lock(&self.committed);
         let slot = &mut committed.slot;
         slot.repaired_pages = slot.repaired_pages.saturating_add(repaired.pages.len() as u64);
-        slot.unsynced_pages = slot.unsynced_pages.saturating_add(unexplained.len() as u64);
         let stripes = self.all_stripes()?;
         let dirty = self.dirty_pages();
         self.commit(&mut committed, &stripes, State::Clean, &dirty)

@@ -6,6 +6,8 @@ use std::path::Path;
 use super::inspect::inspect;
 use crate::engine::{Engine, Repaired};
 use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::filter::Filter;
 use crate::filter::lock;
 use crate::storage::FileMedium;
 
@@ -45,8 +47,9 @@ impl Repair {
 /// Repairs a damaged file in place: pages that fail their checksums become all ones, so that the
 /// filter answers "maybe" too often and never "no" wrongly.
 ///
-/// A file left by a crash is recovered on the way; the file ends up closed in good order. A copy of
-/// the file, or building it anew, is better where that is possible. A damaged superblock, or two
+/// A file left by a crash is recovered on the way, more strictly than [`Filter::open`] does it:
+/// pages with bits that nothing explains count as damaged. The file ends up closed in good order. A
+/// copy of the file, or building it anew, is better where that is possible. A damaged superblock, or two
 /// damaged slots, cannot be repaired.
 ///
 /// ```

@@ -28,6 +28,9 @@ pub struct Verification {
     pub pages_damaged: Vec<u64>,
     /// Adds in the journal that recovery will replay.
     pub journal_records: u64,
+    /// Records missing from the journal of a crashed file, none of which is known to have been
+    /// synced.
+    pub journal_missing: u64,
 }
 
 impl Verification {
@@ -78,6 +81,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
         pages_busy: Vec::new(),
         pages_damaged: Vec::new(),
         journal_records: journalled.as_ref().map_or(0, |journalled| journalled.keys),
+        journal_missing: journalled.as_ref().map_or(0, |journalled| journalled.missing),
     };
     let mut check = match health {
         Health::Live => recheck_pages(&medium, data.words())?,

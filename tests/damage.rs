@@ -1,0 +1,297 @@
+//! Damage to crashed and clean files: refused or reported, never silently used; then repaired.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+
+use bloomfile::{
+    Error, Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, repair, verify,
+};
+
+const PAGE: usize = 4096;
+const JOURNAL: usize = 3 * PAGE;
+const JOURNAL_BYTES: usize = PAGE;
+const RECORD: usize = 16;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// A filter that was being written when its process died, as the page cache holds it.
+struct Crash {
+    folder: tempfile::TempDir,
+    bytes: Vec<u8>,
+    /// Keys `0..` that were added.
+    keys: u64,
+    /// Where the data starts.
+    data: usize,
+    /// Records in the journal.
+    records: usize,
+}
+
+impl Crash {
+    /// 40 keys checkpointed, then groups of 10, 5 and 8 keys synced, then 4 more.
+    fn new(geometry: Geometry) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("live.bloom");
+        let filter =
+            Options::new().geometry(geometry).journal_bytes(PAGE as u64).create(&path).unwrap();
+        let mut keys = 0;
+        let mut add = |count| {
+            for _ in 0..count {
+                assert!(filter.add(&key(keys)).unwrap());
+                keys += 1;
+            }
+        };
+        add(40);
+        filter.checkpoint().unwrap();
+        for count in [10, 5, 8] {
+            add(count);
+            filter.sync_with_mark(count).unwrap();
+        }
+        add(4);
+        // A copy of the file under its living writer is what a kill would leave.
+        let bytes = std::fs::read(&path).unwrap();
+        filter.close().unwrap();
+        let pages = geometry.pages(1) as usize;
+        let tables = 2 * (8 * pages).next_multiple_of(PAGE);
+        let data = JOURNAL + JOURNAL_BYTES + tables;
+        assert_eq!(bytes.len(), data + pages * PAGE);
+        Crash { folder, bytes, keys, data, records: 10 + 5 + 8 + 3 + 4 }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("crashed.bloom")
+    }
+
+    fn write(&self, bytes: &[u8]) -> PathBuf {
+        std::fs::write(self.path(), bytes).unwrap();
+        self.path()
+    }
+
+    /// What a repair must leave: a sound file without a false negative that says its rate.
+    fn check_repair(&self, path: &Path, what: &str) {
+        let report = repair(path).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(verify(path).unwrap().is_sound(), "{what}");
+        let inspection = inspect(path).unwrap();
+        assert_eq!(inspection.health, Health::Clean);
+        assert_eq!(inspection.segments[0].rate_now, report.rate_now);
+        let filter = Filter::open(path).unwrap();
+        for number in 0..self.keys {
+            assert!(filter.contains(&key(number)), "{what}: key {number} is lost");
+        }
+        // The rate stated is the rate measured.
+        let asked = 20_000;
+        let wrong = (0..asked).filter(|&n| filter.contains(&key(n + (1 << 40)))).count() as f64;
+        let expected = report.rate_now * asked as f64;
+        let slack = 5.0 * expected.sqrt() + 0.1 * expected + 5.0;
+        assert!((wrong - expected).abs() <= slack, "{what}: {wrong} wrong, {expected} expected");
+    }
+}
+
+fn geometries() -> [Geometry; 4] {
+    [
+        Geometry::line(8, 150).unwrap(),
+        Geometry::page(5, 3).unwrap(),
+        Geometry::rows(4, 40_000).unwrap(),
+        Geometry::flat(3, 70_000).unwrap(),
+    ]
+}
+
+#[test]
+fn a_crashed_file_is_read_in_full_and_left_alone() {
+    for geometry in geometries() {
+        let crash = Crash::new(geometry);
+        // The data never reached the disk: only the journal knows the keys after the checkpoint.
+        let live = crash.folder.path().join("live.bloom");
+        let mut lost = crash.bytes.clone();
+        {
+            let filter = Options::new()
+                .geometry(geometry)
+                .journal_bytes(PAGE as u64)
+                .replace(true)
+                .create(&live)
+                .unwrap();
+            (0..40).for_each(|number| assert!(filter.add(&key(number)).unwrap()));
+            filter.close().unwrap();
+            lost[crash.data..].copy_from_slice(&std::fs::read(&live).unwrap()[crash.data..]);
+        }
+        for bytes in [&crash.bytes, &lost] {
+            let path = crash.write(bytes);
+            let reader = ReadOptions::new().verify(true).open(&path).unwrap();
+            assert_eq!(reader.health(), Health::Crashed);
+            assert_eq!(reader.mark(), 8);
+            assert!((0..crash.keys).all(|number| reader.contains(&key(number))));
+            let verification = verify(&path).unwrap();
+            assert!(verification.is_sound());
+            assert_eq!(verification.journal_records, 27);
+            assert!(verification.pages_unsynced.is_empty());
+            assert_eq!(&std::fs::read(&path).unwrap(), bytes, "reading changed the file");
+            // The reader stays right while a writer recovers the file and goes on.
+            let filter = Filter::open(&path).unwrap();
+            let recovery = filter.recovery().unwrap();
+            assert_eq!((recovery.records_replayed, recovery.pages_unsynced), (27, 0));
+            assert!((0..crash.keys).all(|number| reader.contains(&key(number))));
+            for number in crash.keys..crash.keys + 200 {
+                filter.add(&key(number)).unwrap();
+                assert!(reader.contains(&key(number)), "the reader does not see a new key");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_the_journal_is_refused_or_reported_and_repaired() {
+    for (turn, geometry) in geometries().into_iter().enumerate() {
+        let crash = Crash::new(geometry);
+        // All that stands before the last sync record: that sync had returned, since more records
+        // follow it. Without the sync record itself nothing is lost but its mark.
+        let synced = 10 + 1 + 5 + 1 + 8;
+        // Every bit in the layout most files have, a spread of them in the others.
+        let step = if turn == 0 { 1 } else { 13 };
+        for bit in (0..crash.records * RECORD * 8).step_by(step) {
+            let record = bit / (RECORD * 8);
+            let mut bytes = crash.bytes.clone();
+            bytes[JOURNAL + bit / 8] ^= 1 << (bit % 8);
+            let path = crash.write(&bytes);
+            let what = format!("{geometry}, bit {bit} of record {record}");
+            let refused = |result: Result<(), Error>| match result {
+                Err(Error::Journal { index }) => assert_eq!(index, record as u64, "{what}"),
+                other => panic!("{what}: {other:?}"),
+            };
+            if record < synced {
+                refused(Reader::open(&path).map(drop));
+                refused(verify(&path).map(drop));
+                refused(inspect(&path).map(drop));
+                refused(Filter::open(&path).map(drop));
+                if bit % 29 == turn {
+                    crash.check_repair(&path, &what);
+                }
+            } else {
+                // The record may be missing, and that is said: as a gap, or by the bits that
+                // nothing explains any more.
+                let verification = verify(&path).unwrap();
+                let unexplained = verification.pages_unsynced.len() as u64;
+                assert!(verification.journal_missing + unexplained > 0, "{what}");
+                let filter = Filter::open(&path).unwrap();
+                let recovery = filter.recovery().unwrap();
+                assert_eq!(recovery.pages_unsynced, unexplained, "{what}");
+                assert_eq!(recovery.records_missing, verification.journal_missing, "{what}");
+                assert!((0..crash.keys).all(|number| filter.contains(&key(number))), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_synced_record_makes_repair_answer_maybe_to_everything() {
+    let crash = Crash::new(Geometry::line(8, 150).unwrap());
+    let mut bytes = crash.bytes.clone();
+    bytes[JOURNAL + 3 * RECORD..JOURNAL + 5 * RECORD].fill(0xa5);
+    let path = crash.write(&bytes);
+    assert!(matches!(Filter::open(&path), Err(Error::Journal { index: 3 })));
+    let report = repair(&path).unwrap();
+    assert!(report.records_lost);
+    assert_eq!(report.rate_now, 1.0);
+    let filter = Filter::open(&path).unwrap();
+    assert!((0..1000).all(|number| filter.contains(&key(number))));
+}
+
+#[test]
+fn the_journal_of_an_earlier_epoch_is_never_used() {
+    let crash = Crash::new(Geometry::line(8, 150).unwrap());
+    let path = crash.write(&crash.bytes);
+    let stale = crash.bytes[JOURNAL..JOURNAL + JOURNAL_BYTES].to_vec();
+    // Recovered, so the epoch of that journal is over; then a little of a new one, and a crash.
+    let filter = Filter::open(&path).unwrap();
+    filter.add(&key(1000)).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    drop(filter);
+    bytes[JOURNAL..JOURNAL + JOURNAL_BYTES].copy_from_slice(&stale);
+    let path = crash.write(&bytes);
+    let verification = verify(&path).unwrap();
+    assert_eq!(verification.journal_records, 0, "stale records were taken for new ones");
+    assert_eq!(verification.pages_unsynced.len(), 1, "the new key's bits go unreported");
+    let filter = Filter::open(&path).unwrap();
+    assert_eq!(filter.recovery().unwrap().records_replayed, 0);
+    assert_eq!(filter.mark(), 8);
+    assert!((0..crash.keys).chain([1000]).all(|number| filter.contains(&key(number))));
+}
+
+#[test]
+fn swapped_and_outdated_pages_are_refused_and_repaired() {
+    for geometry in geometries() {
+        for clean in [false, true] {
+            let crash = Crash::new(geometry);
+            let mut bytes = crash.bytes.clone();
+            if clean {
+                let path = crash.write(&bytes);
+                Filter::open(&path).unwrap().close().unwrap();
+                bytes = std::fs::read(&path).unwrap();
+            }
+            let page = |bytes: &[u8], number: usize| {
+                bytes[crash.data + number * PAGE..crash.data + (number + 1) * PAGE].to_vec()
+            };
+            let put = |bytes: &mut [u8], number: usize, page: &[u8]| {
+                bytes[crash.data + number * PAGE..crash.data + (number + 1) * PAGE]
+                    .copy_from_slice(page);
+            };
+            let mut swapped = bytes.clone();
+            put(&mut swapped, 0, &page(&bytes, 1));
+            put(&mut swapped, 1, &page(&bytes, 0));
+            let mut outdated = bytes.clone();
+            put(&mut outdated, 0, &[0; PAGE]);
+            for (damage, bytes) in [("swapped", swapped), ("outdated", outdated)] {
+                let what = format!("{geometry}, clean {clean}, {damage}");
+                let path = crash.write(&bytes);
+                let verification = verify(&path).unwrap();
+                if verification.pages_damaged.is_empty() {
+                    // In an open file a page with more ones than it should have looks like adds
+                    // that were not synced; it is reported as that.
+                    assert!(!clean && damage == "swapped", "{what}");
+                    assert_eq!(verification.pages_unsynced, [0, 1], "{what}");
+                } else {
+                    for result in [
+                        Filter::open(&path).map(drop),
+                        ReadOptions::new().verify(true).open(&path).map(drop),
+                    ] {
+                        assert!(matches!(result, Err(Error::Damaged { .. })), "{what}: {result:?}");
+                    }
+                    assert_eq!(
+                        std::fs::read(&path).unwrap(),
+                        bytes,
+                        "{what}: refused, yet changed"
+                    );
+                }
+                crash.check_repair(&path, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_page_table_is_made_anew() {
+    let crash = Crash::new(Geometry::line(8, 150).unwrap());
+    let path = crash.write(&crash.bytes);
+    Filter::open(&path).unwrap().close().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    // Both tables, whichever counts: the entry of page 1.
+    for table in [JOURNAL + JOURNAL_BYTES, JOURNAL + JOURNAL_BYTES + PAGE] {
+        bytes[table + 8] ^= 1;
+    }
+    let path = crash.write(&bytes);
+    assert!(matches!(Filter::open(&path), Err(Error::Checksum { .. })));
+    crash.check_repair(&path, "page table");
+    assert_eq!(inspect(&path).unwrap().repaired_pages, 1);
+}
+
+#[test]
+fn repairing_a_sound_file_changes_nothing() {
+    let crash = Crash::new(Geometry::line(8, 150).unwrap());
+    let path = crash.write(&crash.bytes);
+    Filter::open(&path).unwrap().close().unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let report = repair(&path).unwrap();
+    assert!(report.found_nothing(), "{report:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
