@@ -4,7 +4,7 @@ use crate::engine::finish_file;
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Superblock, first_extent};
 use crate::hash::Hasher;
-use crate::kernel;
+use crate::kernel::{self, Cells};
 use crate::plan::Plan;
 use crate::storage::{Draft, FileMap, Map, Mapping, Medium};
 
@@ -19,7 +19,7 @@ pub struct Builder {
     plan: Plan,
     metadata: Metadata,
     hasher: Hasher,
-    data: FileMap,
+    data: Cells<FileMap>,
     adds: u64,
     identity_from_contents: bool,
 }
@@ -43,7 +43,7 @@ impl Builder {
             superblock,
             plan: plan.clone(),
             metadata,
-            data,
+            data: Cells::new(*plan.geometry(), data)?,
             adds: 0,
             identity_from_contents,
         })

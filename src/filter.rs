@@ -108,6 +108,37 @@ impl Filter {
         self.engine.contains_hash(hash)
     }
 
+    /// Whether each of many keys may be in: fills `found` with one answer per key.
+    ///
+    /// Asks for the memory of later keys while it looks at earlier ones, so that a filter larger
+    /// than the caches answers several times faster than key by key. What `found` held before is
+    /// replaced; handing the same vector in again saves its allocation.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// # filter.add(b"sheep")?;
+    /// # filter.add(b"goat")?;
+    /// let mut found = Vec::new();
+    /// filter.contains_batch(&["sheep", "wolf", "goat"], &mut found);
+    /// assert_eq!(found, [true, false, true]);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
+        let hasher = self.hasher;
+        found.resize(keys.len(), false);
+        self.engine.segment.data.contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
+    }
+
+    /// As [`contains_batch`](Self::contains_batch), for hashes.
+    #[inline]
+    pub fn contains_hash_batch(&self, hashes: &[u64], found: &mut Vec<bool>) {
+        found.resize(hashes.len(), false);
+        self.engine.segment.data.contains_batch(|at| hashes[at], found);
+    }
+
     /// The hasher of this file.
     pub fn hasher(&self) -> Hasher {
         self.hasher
@@ -169,7 +200,7 @@ impl Filter {
 
     /// The geometry.
     pub fn geometry(&self) -> &Geometry {
-        &self.engine.segment.geometry
+        self.engine.segment.data.geometry()
     }
 
     /// The file's identity.

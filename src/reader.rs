@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{JOURNAL_OFFSET, State};
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
-use crate::kernel;
+use crate::kernel::Cells;
 use crate::report::Health;
 use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
 
@@ -41,17 +41,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// ```
 pub struct Reader {
     hasher: Hasher,
-    geometry: Geometry,
     /// The data as the file has it.
-    data: FileMap,
+    data: Cells<FileMap>,
     /// The data with a crashed writer's journal in it.
-    replayed: Option<Replayed>,
+    replayed: Option<Box<Replayed>>,
     examined: Examined,
 }
 
 /// A private copy of a crashed file's data, good until a writer has recovered the file itself.
 struct Replayed {
-    data: FileMap,
+    data: Cells<FileMap>,
     /// The file up to the journal, to see the slots change.
     headers: FileMap,
     /// The slots' signature when the journal was read.
@@ -59,7 +58,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    #[inline]
+    #[inline(never)]
     fn is_current(&self) -> bool {
         SIGNATURE_WORDS.map(|slot| slot.map(|word| self.headers.words().load(word)))
             == self.signature
@@ -118,8 +117,9 @@ impl Reader {
         let record = &loaded.slot.segments[0];
         let extent = record.extent(cell_bits);
         let map = |range, mapping| medium.map(range, mapping).map_err(Error::io("map the file"));
-        let data = map(extent.data()..extent.end(), Mapping::ReadOnly)?;
-        debug_assert!(kernel::fits(&record.geometry, data.words()));
+        let cells =
+            |mapping| Cells::new(record.geometry, map(extent.data()..extent.end(), mapping)?);
+        let data = cells(Mapping::ReadOnly)?;
         // A clean slot beside a damaged one: the damaged one may be the newer, so the clean one
         // has to prove itself (F-34).
         let doubtful = *health == Health::Clean && loaded.other_slot_damaged;
@@ -136,18 +136,13 @@ impl Reader {
             None => None,
             Some(journalled) => {
                 let headers = map(0..JOURNAL_OFFSET, Mapping::ReadOnly)?;
-                let private = map(extent.data()..extent.end(), Mapping::Private)?;
+                let private = cells(Mapping::Private)?;
                 replay_private(&private, journalled);
-                Some(Replayed { data: private, headers, signature: loaded.signature })
+                let signature = loaded.signature;
+                Some(Box::new(Replayed { data: private, headers, signature }))
             }
         };
-        Ok(Reader {
-            hasher: Hasher::new(loaded.superblock.hash_seed),
-            geometry: record.geometry,
-            data,
-            replayed,
-            examined,
-        })
+        Ok(Reader { hasher: Hasher::new(loaded.superblock.hash_seed), data, replayed, examined })
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
@@ -159,12 +154,44 @@ impl Reader {
     /// Whether the key of a hash may be in.
     #[inline]
     pub fn contains_hash(&self, hash: u64) -> bool {
-        kernel::contains(&self.geometry, self.data().words(), hash)
+        self.data().contains(hash)
+    }
+
+    /// Whether each of many keys may be in: fills `found` with one answer per key.
+    ///
+    /// Asks for the memory of later keys while it looks at earlier ones, so that a filter larger
+    /// than the caches answers several times faster than key by key. What `found` held before is
+    /// replaced; handing the same vector in again saves its allocation.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// # filter.add(b"sheep")?;
+    /// # filter.add(b"goat")?;
+    /// let reader = bloomfile::Reader::open(&path)?;
+    /// let mut found = Vec::new();
+    /// reader.contains_batch(&["sheep", "wolf", "goat"], &mut found);
+    /// assert_eq!(found, [true, false, true]);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
+        let hasher = self.hasher;
+        found.resize(keys.len(), false);
+        self.data().contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
+    }
+
+    /// As [`contains_batch`](Self::contains_batch), for hashes.
+    #[inline]
+    pub fn contains_hash_batch(&self, hashes: &[u64], found: &mut Vec<bool>) {
+        found.resize(hashes.len(), false);
+        self.data().contains_batch(|at| hashes[at], found);
     }
 
     /// The data that counts now.
     #[inline]
-    fn data(&self) -> &FileMap {
+    fn data(&self) -> &Cells<FileMap> {
         match &self.replayed {
             None => &self.data,
             // Once a writer has recovered the file, the file itself holds all that the copy does
@@ -181,7 +208,7 @@ impl Reader {
 
     /// The geometry.
     pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+        self.data.geometry()
     }
 
     /// The file's identity.
@@ -218,7 +245,7 @@ impl Reader {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
-            .field("geometry", &self.geometry)
+            .field("geometry", self.geometry())
             .field("health", &self.health())
             .finish_non_exhaustive()
     }

@@ -26,8 +26,8 @@ pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
 
 use crate::error::{Error, Result};
 use crate::format::{PageEntry, Record, Slot, State, Superblock};
-use crate::geometry::{Geometry, PAGE_BYTES};
-use crate::kernel;
+use crate::geometry::PAGE_BYTES;
+use crate::kernel::{self, Cells};
 use crate::report::Recovery;
 use crate::storage::{Map, Mapping, Medium, Sabotage};
 
@@ -54,8 +54,7 @@ struct StripeCount {
 
 /// The data of one segment, mapped for writing.
 pub(crate) struct Segment<M: Medium> {
-    pub(crate) geometry: Geometry,
-    pub(crate) data: M::Map,
+    pub(crate) data: Cells<M::Map>,
     /// One bit for each page that changed since the last checkpoint.
     dirty: Vec<AtomicU64>,
 }
@@ -150,11 +149,9 @@ impl<M: Medium> Engine<M> {
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
         let segment: Segment<M> = Segment {
-            geometry: record.geometry,
-            data,
+            data: Cells::new(record.geometry, data)?,
             dirty: (0..extent.pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
         };
-        debug_assert!(kernel::fits(&segment.geometry, segment.data.words()));
         let journal = Journal::open(&medium, superblock, slot)?;
         let engine = Engine {
             adds_before: record.adds,
@@ -197,9 +194,8 @@ impl<M: Medium> Engine<M> {
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(Error::Poisoned);
         }
-        let Segment { geometry, data, .. } = &self.segment;
         // A key that is in leaves no trace and takes no lock.
-        if kernel::contains(geometry, data.words(), hash) {
+        if self.segment.data.contains(hash) {
             return Ok(false);
         }
         self.add_new(hash)
@@ -211,8 +207,8 @@ impl<M: Medium> Engine<M> {
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(Error::Poisoned);
         }
-        let Segment { geometry, data, .. } = &self.segment;
-        let mask = kernel::missing(geometry, data.words(), hash);
+        let data = &self.segment.data;
+        let mask = data.missing(hash);
         if mask == 0 {
             return Ok(false);
         }
@@ -226,7 +222,7 @@ impl<M: Medium> Engine<M> {
         while rows != 0 {
             let row = rows.trailing_zeros();
             rows &= rows - 1;
-            let (word, bit) = kernel::place(geometry, hash, row);
+            let (word, bit) = kernel::place(data.geometry(), hash, row);
             data.fetch_or(word, bit);
             self.segment.touch(word);
         }
@@ -240,7 +236,7 @@ impl<M: Medium> Engine<M> {
     /// Whether a hash may be in.
     #[inline]
     pub(crate) fn contains_hash(&self, hash: u64) -> bool {
-        kernel::contains(&self.segment.geometry, self.segment.data.words(), hash)
+        self.segment.data.contains(hash)
     }
 
     /// Makes every add that returned before this call durable.

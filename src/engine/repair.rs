@@ -62,7 +62,7 @@ impl<M: Medium> Engine<M> {
     fn mend(&mut self, news: &[WordBits], repaired: &Repaired) -> Result<()> {
         self.set_bits(news);
         for &page in &repaired.pages {
-            fill_page(&self.segment.geometry, &self.segment.data, page);
+            fill_page(self.segment.data.geometry(), &self.segment.data, page);
             self.segment.touch(page as usize * PAGE_WORDS);
         }
         if repaired.table {

@@ -1,17 +1,33 @@
 //! The inner loops over mapped words.
 //!
-//! Callers hand over words that are as long as the geometry asks for ([`fits`]).
+//! [`Cells`] joins a geometry with the words that hold its cells. It checks once that they fit;
+//! after that nothing on the way of a look-up checks, divides, allocates or locks.
 
-use crate::geometry::Geometry;
-use crate::storage::Words;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod portable;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::storage::{Map, Words};
 
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
 
-/// Whether `words` hold all cells of the geometry.
-pub(crate) fn fits(geometry: &Geometry, words: &Words) -> bool {
-    words.len() as u64 * 64 >= geometry.blocks() * geometry.block_span(CELL_BITS)
-}
+/// Words of a block of the `line` layout.
+const LINE_WORDS: usize = 8;
+
+/// How many keys ahead a batch asks for its memory. Measured at 1 GiB: from 8 to 16 keys the time
+/// halves, from 24 on it stays the same, and beyond 64 it rises again.
+const AHEAD: usize = 32;
+
+/// Environment variable that, set to `portable`, keeps handles from using SIMD instructions.
+const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
 
 /// The word and the bit of the cell a hash takes in a row.
 #[inline(always)]
@@ -20,20 +36,223 @@ pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
     ((address / 64) as usize, 1 << (address % 64))
 }
 
-/// Whether the cells of all rows are on.
-#[inline]
-pub(crate) fn contains(geometry: &Geometry, words: &Words, hash: u64) -> bool {
-    (0..geometry.row_count()).all(|row| {
-        let (word, bit) = place(geometry, hash, row);
-        words.load(word) & bit != 0
-    })
+/// The inner loop that suits a geometry and this processor, chosen once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    #[cfg(target_arch = "x86_64")]
+    Avx2Line4,
+    #[cfg(target_arch = "x86_64")]
+    Avx2Line8,
+    #[cfg(target_arch = "x86_64")]
+    Avx2Line16,
+    /// Any number of rows in one line.
+    PortableLine,
+    /// Cells drawn one by one: `page`, `rows` and `flat`.
+    Drawn,
 }
 
-/// One bit for each row whose cell is off.
-#[inline]
-pub(crate) fn missing(geometry: &Geometry, words: &Words, hash: u64) -> u32 {
-    (0..geometry.row_count()).fold(0, |mask, row| {
-        let (word, bit) = place(geometry, hash, row);
-        mask | (u32::from(words.load(word) & bit == 0) << row)
-    })
+impl Kernel {
+    /// The kernel for any processor.
+    fn portable(geometry: &Geometry) -> Self {
+        match geometry.layout() {
+            Layout::Line => Kernel::PortableLine,
+            Layout::Page | Layout::Rows | Layout::Flat => Kernel::Drawn,
+        }
+    }
+
+    fn choose(geometry: &Geometry) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("bmi2")
+            && std::env::var_os(KERNEL_VARIABLE).is_none_or(|name| name != "portable")
+        {
+            match (geometry.layout(), geometry.row_count()) {
+                (Layout::Line, 4) => return Kernel::Avx2Line4,
+                (Layout::Line, 8) => return Kernel::Avx2Line8,
+                (Layout::Line, 16) => return Kernel::Avx2Line16,
+                _ => {}
+            }
+        }
+        Self::portable(geometry)
+    }
+}
+
+/// Calls a function of the kernel: `avx2::$name::<ROWS>` with AVX2, else one of two others.
+macro_rules! with_kernel {
+    ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
+        match $kernel {
+            // SAFETY: `Kernel::choose` found AVX2, and the caller of this macro vouches for the
+            // pointer: see there.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2Line8 => unsafe { avx2::$name::<8>($($argument),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2Line16 => unsafe { avx2::$name::<16>($($argument),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2Line4 => unsafe { avx2::$name::<4>($($argument),*) },
+            Kernel::PortableLine => $line,
+            Kernel::Drawn => $drawn,
+        }
+    };
+}
+
+/// A geometry and the mapped words that hold its cells.
+pub(crate) struct Cells<Q: Map> {
+    map: Q,
+    /// The words of `map`, which fit the geometry.
+    words: Words,
+    geometry: Geometry,
+    /// From one block to the next, and from one row to the next, in cells.
+    block_span: u64,
+    row_span: u64,
+    kernel: Kernel,
+}
+
+impl<Q: Map> Cells<Q> {
+    /// Joins the two. Too few words are an error: from here on nobody checks.
+    pub(crate) fn new(geometry: Geometry, map: Q) -> Result<Self> {
+        Self::with_kernel(geometry, map, Kernel::choose(&geometry))
+    }
+
+    fn with_kernel(geometry: Geometry, map: Q, kernel: Kernel) -> Result<Self> {
+        // SAFETY: the same words as `map` gives, which this value keeps.
+        let words = unsafe { Words::new(map.words().as_ptr(), map.words().len()) };
+        let (expected, found) = (geometry.pages(CELL_BITS) * PAGE_BYTES, words.len() as u64 * 8);
+        if found < expected {
+            return Err(Error::Length { expected, found });
+        }
+        let (block_span, row_span) = (geometry.block_span(CELL_BITS), geometry.row_span(CELL_BITS));
+        Ok(Cells { map, words, geometry, block_span, row_span, kernel })
+    }
+
+    /// The geometry.
+    #[inline(always)]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The first word of the block of a hash in the `line` layout.
+    #[inline(always)]
+    fn line(&self, hash: u64) -> usize {
+        self.geometry.block(hash) as usize * LINE_WORDS
+    }
+
+    /// The address of the line of a hash: all of it is there, because the words hold all lines
+    /// (`new`).
+    #[inline(always)]
+    fn line_pointer(&self, hash: u64) -> *const std::sync::atomic::AtomicU64 {
+        self.words.as_ptr().wrapping_add(self.line(hash))
+    }
+
+    /// Whether the cells of all rows are on.
+    #[inline(always)]
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        // By far the most frequent kernel first: a jump through a table would cost more than it.
+        #[cfg(target_arch = "x86_64")]
+        if self.kernel == Kernel::Avx2Line8 {
+            // SAFETY: `Kernel::choose` found AVX2; `line_pointer` points to a whole line.
+            return unsafe { avx2::contains::<8>(self.line_pointer(hash), hash) };
+        }
+        self.contains_otherwise(hash)
+    }
+
+    #[inline(never)]
+    fn contains_otherwise(&self, hash: u64) -> bool {
+        with_kernel!(
+            self.kernel,
+            contains(self.line_pointer(hash), hash),
+            portable::line_contains(self, hash),
+            portable::drawn_contains(self, hash)
+        )
+    }
+
+    /// One bit for each row whose cell is off.
+    #[inline]
+    pub(crate) fn missing(&self, hash: u64) -> u32 {
+        with_kernel!(
+            self.kernel,
+            missing(self.line_pointer(hash), hash),
+            portable::missing(self, hash),
+            portable::missing(self, hash)
+        )
+    }
+
+    /// Whether the cells of many hashes are on: `hash` gives each, in order, as many as `found`
+    /// has room for.
+    #[inline]
+    pub(crate) fn contains_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        with_kernel!(
+            self.kernel,
+            contains_batch(self, hash, found),
+            ahead(
+                found.len(),
+                hash,
+                |hash| prefetch(self.line_pointer(hash)),
+                |at, hash| found[at] = portable::line_contains(self, hash),
+            ),
+            ahead(
+                found.len(),
+                hash,
+                |hash| portable::prefetch_drawn(self, hash),
+                |at, hash| found[at] = portable::drawn_contains(self, hash),
+            )
+        );
+    }
+}
+
+/// Visits `count` hashes in order, and prefetches for each [`AHEAD`] of its turn.
+#[inline(always)]
+fn ahead(
+    count: usize,
+    mut hash: impl FnMut(usize) -> u64,
+    prefetch: impl Fn(u64),
+    mut visit: impl FnMut(usize, u64),
+) {
+    let mut waiting = [0; AHEAD];
+    for (at, waiting) in waiting.iter_mut().enumerate().take(count) {
+        *waiting = hash(at);
+        prefetch(*waiting);
+    }
+    for at in 0..count {
+        let slot = &mut waiting[at % AHEAD];
+        let turn = *slot;
+        if at + AHEAD < count {
+            *slot = hash(at + AHEAD);
+            prefetch(*slot);
+        }
+        visit(at, turn);
+    }
+}
+
+/// Asks for a cache line. A hint: any address is allowed.
+#[inline(always)]
+fn prefetch(_address: *const std::sync::atomic::AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64, and a prefetch of any address only ever is a hint.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(_address.cast());
+    }
+}
+
+impl<Q: Map> Map for Cells<Q> {
+    #[inline(always)]
+    fn words(&self) -> &Words {
+        &self.words
+    }
+
+    #[inline(always)]
+    fn fetch_or(&self, word: usize, bits: u64) -> u64 {
+        self.map.fetch_or(word, bits)
+    }
+
+    #[inline(always)]
+    fn store(&self, word: usize, value: u64) {
+        self.map.store(word, value);
+    }
+
+    fn flush(&self, words: Range<usize>) -> io::Result<()> {
+        self.map.flush(words)
+    }
 }

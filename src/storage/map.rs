@@ -49,6 +49,17 @@ impl Words {
         u64::from_le(self.atomic(word).load(Ordering::Relaxed))
     }
 
+    /// As [`load`](Self::load), without a check.
+    ///
+    /// # Safety
+    /// `word` is below [`len`](Self::len).
+    #[inline(always)]
+    pub(crate) unsafe fn load_unchecked(&self, word: usize) -> u64 {
+        debug_assert!(word < self.length);
+        // SAFETY: in bounds by this function's contract, alive and atomic by that of `new`.
+        u64::from_le(unsafe { &*self.start.add(word) }.load(Ordering::Relaxed))
+    }
+
     #[inline(always)]
     fn atomic(&self, word: usize) -> &AtomicU64 {
         assert!(word < self.length);
@@ -90,6 +101,12 @@ impl FileMap {
         // which no bloomfile program causes (documented at `Filter::open` and `Reader::open`).
         let words = unsafe { Words::new(map.as_ptr().cast(), map.len() / 8) };
         FileMap { map, words }
+    }
+
+    /// Memory of its own, all zero, that no file stands behind.
+    #[cfg(test)]
+    pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
+        Ok(Self::new(memmap2::MmapMut::map_anon(length)?.into()))
     }
 }
 

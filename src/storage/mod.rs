@@ -67,7 +67,7 @@ pub(crate) trait Medium: Send + Sync {
 
 /// A mapped part of the file, as 64-bit little-endian words.
 pub(crate) trait Map: Send + Sync {
-    /// The words, to be read.
+    /// The words, to be read: always the same ones, for as long as the map is there.
     fn words(&self) -> &Words;
 
     /// Turns bits of a word on and tells what it was.

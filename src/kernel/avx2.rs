@@ -1,0 +1,182 @@
+//! The `line` layout with AVX2: all cells of a key from one or two multiplications, and its line
+//! with two loads.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+use std::sync::atomic::AtomicU64;
+
+use super::{Cells, ahead, prefetch};
+use crate::geometry::LANE_MULTIPLIERS;
+use crate::storage::Map;
+
+/// A line of 64 bytes, as two halves.
+type Line = [__m256i; 2];
+
+// With 4 and 8 rows each word of a line needs its own shift count, so products lie in pairs: the
+// lower one of a pair for a word of the first half, the upper one for a word of the second. Two
+// shifts take them apart where widening 32-bit lanes would have to cross the register.
+const OF_4_ROWS: [i32; 8] = multipliers([0, 2, 0, 2, 1, 3, 1, 3]);
+const OF_8_ROWS: [i32; 8] = multipliers([0, 4, 1, 5, 2, 6, 3, 7]);
+const OF_16_ROWS: [[i32; 8]; 2] =
+    [multipliers([0, 1, 2, 3, 4, 5, 6, 7]), multipliers([8, 9, 10, 11, 12, 13, 14, 15])];
+
+const fn multipliers(lanes: [usize; 8]) -> [i32; 8] {
+    let mut multipliers = [0; 8];
+    let mut i = 0;
+    while i < lanes.len() {
+        multipliers[i] = LANE_MULTIPLIERS[lanes[i]].cast_signed();
+        i += 1;
+    }
+    multipliers
+}
+
+/// The lower half of the hash times eight multipliers.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn products(hash: u64, m: [i32; 8]) -> __m256i {
+    let multipliers = _mm256_setr_epi32(m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]);
+    _mm256_mullo_epi32(_mm256_set1_epi32(hash as i32), multipliers)
+}
+
+/// The cells of a hash, as counts to shift the words (4 and 8 rows) or half words (16 rows) of a
+/// line by (F-55).
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn places<const ROWS: usize>(hash: u64) -> Line {
+    match ROWS {
+        // A row is half a word, its cell the top 5 bits of the product.
+        16 => [
+            _mm256_srli_epi32::<27>(products(hash, OF_16_ROWS[0])),
+            _mm256_srli_epi32::<27>(products(hash, OF_16_ROWS[1])),
+        ],
+        // A row is a word, its cell the top 6 bits.
+        8 => {
+            let pairs = products(hash, OF_8_ROWS);
+            let low = _mm256_slli_epi64::<32>(pairs);
+            [_mm256_srli_epi64::<58>(low), _mm256_srli_epi64::<58>(pairs)]
+        }
+        // A row is two words, its cell the top 7 bits; for the second word 64 less. A shift by 64
+        // or more gives 0, as does one by a negative count.
+        _ => {
+            let pairs = products(hash, OF_4_ROWS);
+            let low = _mm256_slli_epi64::<32>(pairs);
+            let before = _mm256_setr_epi64x(0, 64, 0, 64);
+            [
+                _mm256_sub_epi64(_mm256_srli_epi64::<57>(low), before),
+                _mm256_sub_epi64(_mm256_srli_epi64::<57>(pairs), before),
+            ]
+        }
+    }
+}
+
+/// The cells of a hash as bits of a line.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn bits<const ROWS: usize>(hash: u64) -> Line {
+    let [low, high] = places::<ROWS>(hash);
+    if ROWS == 16 {
+        let one = _mm256_set1_epi32(1);
+        [_mm256_sllv_epi32(one, low), _mm256_sllv_epi32(one, high)]
+    } else {
+        let one = _mm256_set1_epi64x(1);
+        [_mm256_sllv_epi64(one, low), _mm256_sllv_epi64(one, high)]
+    }
+}
+
+/// Loads a line that others may be writing: the compiler sees neither what is read nor when, so
+/// it cannot rely on reading the same twice.
+///
+/// # Safety
+/// `line` points to eight readable words.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+unsafe fn load(line: *const AtomicU64) -> Line {
+    let (low, high): (__m256i, __m256i);
+    // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "vmovdqu {low}, [{line}]",
+            "vmovdqu {high}, [{line} + 32]",
+            line = in(reg) line,
+            low = out(ymm_reg) low,
+            high = out(ymm_reg) high,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    [low, high]
+}
+
+/// Whether the cells of all rows are on.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
+    if ROWS == 4 {
+        let [low, high] = bits::<ROWS>(hash);
+        // SAFETY: the caller's.
+        let line = unsafe { load(line) };
+        let off =
+            _mm256_or_si256(_mm256_andnot_si256(line[0], low), _mm256_andnot_si256(line[1], high));
+        return _mm256_testz_si256(off, off) != 0;
+    }
+    // With one cell in each lane, shifting the line down to the cells takes fewer steps than
+    // comparing it with their bits.
+    let [low, high] = places::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    if ROWS == 16 {
+        let (low, high) = (_mm256_srlv_epi32(line[0], low), _mm256_srlv_epi32(line[1], high));
+        _mm256_testc_si256(_mm256_and_si256(low, high), _mm256_set1_epi32(1)) != 0
+    } else {
+        let (low, high) = (_mm256_srlv_epi64(line[0], low), _mm256_srlv_epi64(line[1], high));
+        _mm256_testc_si256(_mm256_and_si256(low, high), _mm256_set1_epi64x(1)) != 0
+    }
+}
+
+/// Whether the cells of each hash are on.
+///
+/// # Safety
+/// The cells are of the `line` layout with `ROWS` rows.
+#[target_feature(enable = "avx2,bmi2")]
+pub(super) unsafe fn contains_batch<const ROWS: usize>(
+    cells: &Cells<impl Map>,
+    hash: impl FnMut(usize) -> u64,
+    found: &mut [bool],
+) {
+    ahead(
+        found.len(),
+        hash,
+        |hash| prefetch(cells.line_pointer(hash)),
+        // SAFETY: `line_pointer` points to a whole line.
+        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
+    );
+}
+
+/// One bit for each row whose cell is off.
+///
+/// # Safety
+/// As for [`load`].
+#[target_feature(enable = "avx2,bmi2")]
+pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
+    let [low, high] = bits::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    let low = _mm256_andnot_si256(line[0], low);
+    let high = _mm256_andnot_si256(line[1], high);
+    let zero = _mm256_setzero_si256();
+    if ROWS == 16 {
+        let low = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, zero)));
+        let high = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(high, zero)));
+        return (low | (high << 8)) as u32 ^ 0xffff;
+    }
+    let low = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(low, zero)));
+    let high = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(high, zero)));
+    let words = (low | (high << 4)) as u32 ^ 0xff;
+    if ROWS == 8 {
+        return words;
+    }
+    // Two words to a row, and at most one of the two has the cell.
+    (0..4).fold(0, |mask, row| mask | (u32::from(words >> (2 * row) & 0b11 != 0) << row))
+}

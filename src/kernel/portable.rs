@@ -1,0 +1,104 @@
+//! Kernels that every processor runs.
+
+use super::{Cells, LINE_WORDS, place, prefetch};
+use crate::geometry::{LANE_MULTIPLIERS, reduce};
+use crate::hash::{GOLDEN, mix};
+use crate::storage::Map;
+
+/// Rows looked at before the answer so far decides whether to go on. With every second cell on,
+/// leaving after each row mispredicts once per absent key; after four rows of which one in 16
+/// keys has all on, it hardly ever does, and four loads are under way at once.
+const GROUP: u32 = 4;
+
+/// Whether the cells of all rows are on, in the `line` layout.
+#[inline(always)]
+pub(super) fn line_contains<Q: Map>(cells: &Cells<Q>, hash: u64) -> bool {
+    let start = cells.line(hash);
+    // Cells per row are a power of two: the top bits of the product are the cell.
+    let row_cells = cells.geometry.row_cells() as u32;
+    let shift = 32 - row_cells.trailing_zeros();
+    let mut on = 1;
+    for (row, multiplier) in
+        LANE_MULTIPLIERS.iter().enumerate().take(cells.geometry.row_count() as usize)
+    {
+        let cell = row as u32 * row_cells + ((hash as u32).wrapping_mul(*multiplier) >> shift);
+        debug_assert!((cell as usize) < 64 * LINE_WORDS);
+        // SAFETY: a line has 512 cells, and the words hold all lines (`Cells::new`).
+        let word = unsafe { cells.words.load_unchecked(start + cell as usize / 64) };
+        on &= word >> (cell % 64);
+    }
+    on & 1 == 1
+}
+
+/// The cells of a hash in the layouts that draw each one from a mixed value (F-53, F-56).
+struct Drawn {
+    /// Address of the block.
+    base: u64,
+    row_span: u64,
+    row_cells: u64,
+    /// What the next row's value is mixed from.
+    state: u64,
+}
+
+impl Drawn {
+    #[inline(always)]
+    fn new<Q: Map>(cells: &Cells<Q>, hash: u64) -> Self {
+        Drawn {
+            base: cells.geometry.block(hash) * cells.block_span,
+            row_span: cells.row_span,
+            row_cells: cells.geometry.row_cells(),
+            state: hash,
+        }
+    }
+
+    /// The word and the bit number of the next row's cell.
+    #[inline(always)]
+    fn next(&mut self) -> (usize, u64) {
+        self.state = self.state.wrapping_add(GOLDEN);
+        let address = self.base + reduce(mix(self.state), self.row_cells);
+        self.base += self.row_span;
+        ((address / 64) as usize, address % 64)
+    }
+}
+
+/// Whether the cells of all rows are on, in the layouts `page`, `rows` and `flat`.
+#[inline]
+pub(super) fn drawn_contains<Q: Map>(cells: &Cells<Q>, hash: u64) -> bool {
+    let mut drawn = Drawn::new(cells, hash);
+    let mut next = || {
+        let (word, bit) = drawn.next();
+        // SAFETY: every address a geometry gives is within its span, which the words hold
+        // (`Cells::new`).
+        unsafe { cells.words.load_unchecked(word) >> bit }
+    };
+    let mut left = cells.geometry.row_count();
+    while left >= GROUP {
+        let on = next() & next() & next() & next();
+        if on & 1 == 0 {
+            return false;
+        }
+        left -= GROUP;
+    }
+    let mut on = 1;
+    for _ in 0..left {
+        on &= next();
+    }
+    on & 1 == 1
+}
+
+/// Asks for the memory of a look-up that draws its cells.
+#[inline(always)]
+pub(super) fn prefetch_drawn<Q: Map>(cells: &Cells<Q>, hash: u64) {
+    let mut drawn = Drawn::new(cells, hash);
+    for _ in 0..cells.geometry.row_count() {
+        prefetch(cells.words.as_ptr().wrapping_add(drawn.next().0));
+    }
+}
+
+/// One bit for each row whose cell is off, in any layout.
+pub(super) fn missing<Q: Map>(cells: &Cells<Q>, hash: u64) -> u32 {
+    (0..cells.geometry.row_count()).fold(0, |mask, row| {
+        let (word, bit) = place(&cells.geometry, hash, row);
+        mask | (u32::from(cells.words.load(word) & bit == 0) << row)
+    })
+}

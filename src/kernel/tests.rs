@@ -1,0 +1,127 @@
+//! Every kernel against the geometry's own arithmetic.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::hash::split_mix;
+use crate::storage::FileMap;
+
+/// Geometries of every layout and number of rows, small enough for hashes to meet.
+fn geometries() -> Vec<Geometry> {
+    let mut geometries = Vec::new();
+    for rows in 1..=32 {
+        geometries.push(Geometry::rows(rows, 1000 + u64::from(rows)).unwrap());
+        geometries.push(Geometry::flat(rows, 40_000 + 7 * u64::from(rows)).unwrap());
+        geometries.push(Geometry::page(rows, 3).unwrap());
+        if rows.is_power_of_two() {
+            for blocks in [1, 2, 63, 64, 65, 1000] {
+                geometries.push(Geometry::line(rows, blocks).unwrap());
+            }
+        }
+    }
+    geometries
+}
+
+/// Hashes at the ends of blocks, lanes and words, and random ones.
+fn hashes(seed: u64) -> Vec<u64> {
+    let mut hashes = vec![0, u64::MAX, u64::from(u32::MAX), !u64::from(u32::MAX)];
+    for bit in 0..64 {
+        hashes.extend([1 << bit, !(1 << bit), (1 << bit) - 1, u64::MAX << bit]);
+    }
+    for multiplier in crate::geometry::LANE_MULTIPLIERS {
+        // The factor whose product with the multiplier is 1, and so those of the lane's extremes.
+        let mut inverse = multiplier;
+        for _ in 0..5 {
+            inverse = inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)));
+        }
+        assert_eq!(multiplier.wrapping_mul(inverse), 1);
+        for product in [0, 1, u32::MAX, 1 << 31, (1 << 31) - 1, 63 << 26, (1 << 26) - 1] {
+            let low = u64::from(inverse.wrapping_mul(product));
+            hashes.extend([low, low | 0xffff_ffff_0000_0000, low | 0x8000_0000_0000_0000]);
+        }
+    }
+    hashes.extend((0..2000).map(|i| split_mix(seed, i)));
+    hashes
+}
+
+fn cells(geometry: Geometry, kernel: Kernel) -> Cells<FileMap> {
+    let bytes = geometry.pages(CELL_BITS) * PAGE_BYTES;
+    let map = FileMap::anonymous(bytes as usize).unwrap();
+    Cells::with_kernel(geometry, map, kernel).unwrap()
+}
+
+/// What the definition of the geometry says is missing.
+fn missing(cells: &Cells<FileMap>, hash: u64) -> u32 {
+    let geometry = cells.geometry();
+    (0..geometry.row_count()).fold(0, |mask, row| {
+        let address = geometry.address(hash, row, CELL_BITS);
+        let on = cells.words.load(address as usize / 64) >> (address % 64) & 1;
+        mask | u32::from(on == 0) << row
+    })
+}
+
+fn check(cells: &Cells<FileMap>, hashes: &[u64]) {
+    let mut found = vec![false; hashes.len()];
+    cells.contains_batch(|at| hashes[at], &mut found);
+    for (&hash, found) in hashes.iter().zip(found) {
+        let expected = missing(cells, hash);
+        let what = || format!("{} {:?} {hash:#x}", cells.geometry(), cells.kernel);
+        assert_eq!(cells.missing(hash), expected, "{}", what());
+        assert_eq!(cells.contains(hash), expected == 0, "{}", what());
+        assert_eq!(found, expected == 0, "{} in a batch", what());
+    }
+}
+
+#[test]
+fn every_kernel_agrees_with_the_geometry() {
+    for (number, geometry) in geometries().into_iter().enumerate() {
+        for kernel in [Kernel::choose(&geometry), Kernel::portable(&geometry)] {
+            let cells = cells(geometry, kernel);
+            let hashes = hashes(number as u64);
+            check(&cells, &hashes[..300]);
+            // Every cell but the last of each hash, so that no row can be forgotten; then all.
+            for (at, &hash) in hashes.iter().enumerate().step_by(2) {
+                let left_out = at as u32 % geometry.row_count();
+                for row in (0..geometry.row_count()).filter(|&row| row != left_out) {
+                    let (word, bit) = place(&geometry, hash, row);
+                    cells.fetch_or(word, bit);
+                }
+            }
+            check(&cells, &hashes);
+            for &hash in hashes.iter().step_by(3) {
+                for row in 0..geometry.row_count() {
+                    let (word, bit) = place(&geometry, hash, row);
+                    cells.fetch_or(word, bit);
+                }
+            }
+            check(&cells, &hashes);
+        }
+    }
+}
+
+#[test]
+fn batches_of_every_length_answer_every_key() {
+    let geometry = Geometry::line(8, 100).unwrap();
+    let cells = cells(geometry, Kernel::choose(&geometry));
+    for row in 0..8 {
+        let (word, bit) = place(&geometry, 7, row);
+        cells.fetch_or(word, bit);
+    }
+    for length in 0..4 * AHEAD {
+        for place in 0..length {
+            let mut found = vec![true; length];
+            cells.contains_batch(|at| if at == place { 7 } else { 1 << 63 }, &mut found);
+            assert!((0..length).all(|at| found[at] == (at == place)), "{place} of {length}");
+        }
+    }
+}
+
+#[test]
+fn too_few_words_are_refused() {
+    let geometry = Geometry::line(8, 65).unwrap();
+    let map = FileMap::anonymous(PAGE_BYTES as usize).unwrap();
+    assert!(matches!(
+        Cells::new(geometry, map),
+        Err(Error::Length { expected: 8192, found: 4096 })
+    ));
+}
