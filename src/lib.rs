@@ -50,6 +50,7 @@ mod random;
 mod reader;
 mod report;
 mod storage;
+mod sync;
 
 pub use builder::Builder;
 pub use error::{Error, Result};

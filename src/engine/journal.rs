@@ -1,11 +1,12 @@
 //! The journal of a live writer: a mapped array of records, taken in order by one counter.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::format::{Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot, Superblock};
 use crate::storage::{Map, Mapping, Medium, Sabotage};
+use crate::sync::AtomicU64;
 
 /// Epoch of all records when a test asks for journals without salt.
 const UNSALTED: (u64, u64) = (0, 0);

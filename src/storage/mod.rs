@@ -111,6 +111,8 @@ pub(crate) enum Sabotage {
     IgnoreHoles,
     /// Opening for writing does not mark the file as open.
     NoOpenState,
+    /// A checkpoint does not wait for the adds that are under way.
+    CheckpointWithoutStripes,
     /// Opening for writing trusts that the slots the cache shows are on the disk.
     TrustCachedSlots,
 }

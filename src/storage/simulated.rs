@@ -366,12 +366,14 @@ impl Map for SimulatedMap {
     }
 
     fn fetch_or(&self, word: usize, bits: u64) -> u64 {
+        crate::sync::step();
         let before = self.words.fetch_or(word, bits);
         self.device.stored(self.first + word);
         before
     }
 
     fn store(&self, word: usize, value: u64) {
+        crate::sync::step();
         self.words.store(word, value);
         self.device.stored(self.first + word);
     }
