@@ -143,7 +143,8 @@ fn advice(file: &str, inspection: &Inspection) -> String {
             "build a larger one: it holds more keys than it was made for".into()
         }
         Some(capacity) if keys > NEARLY_FULL * capacity => {
-            "it is as full as planned: build a larger one before adding more".into()
+            "none as it is; it is as full as planned, so build a larger one before adding more"
+                .into()
         }
         _ => format!("none; bloomfile verify {file} checks the data, which was not read here"),
     }

@@ -45,7 +45,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let mut files = Vec::new();
     for path in &args.files {
         let file = judge(path);
-        if !args.json && !args.quiet {
+        // What could not be judged is an error, which quiet does not silence.
+        if !args.json && (!args.quiet || file.verdict == Verdict::Unknown) {
             say(&file)?;
         }
         files.push(file);

@@ -139,7 +139,9 @@ fn verify_tells_damaged_from_unknown_files() {
     assert!(ran.out.starts_with("a.bloom: sound: "), "{}", ran.out);
     assert!(ran.out.contains("b.bloom: damaged: 1 of 1 page not as written (page 0)"));
     assert!(ran.err.starts_with("bloomfile: missing: cannot open the file: "), "{}", ran.err);
-    assert_eq!(sandbox.run("verify a.bloom missing").code, Some(2));
+    let quiet = sandbox.run("verify -q a.bloom missing");
+    assert_eq!((quiet.code, quiet.out.as_str()), (Some(2), ""));
+    assert!(quiet.err.starts_with("bloomfile: missing: cannot open the file: "), "{}", quiet.err);
 }
 
 #[test]
@@ -175,6 +177,21 @@ fn no_temporary_file_is_left_after_a_failure() {
          (os error 2); check the path\n",
     );
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
+#[test]
+fn hashes_that_cannot_be_kept_aside() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys.txt", numbers(1_100_000));
+    let mut command = sandbox.command("build a.bloom keys.txt");
+    let output = command.env("TMPDIR", sandbox.path("no")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let start =
+        format!("bloomfile: {}: cannot keep the keys' hashes", sandbox.path("no").display());
+    assert!(error.starts_with(&start), "{error}");
+    assert!(error.ends_with("; set TMPDIR to another folder, or give --capacity\n"), "{error}");
+    assert_eq!(sandbox.names(), ["keys.txt"]);
 }
 
 #[test]

@@ -83,6 +83,16 @@ fn build_reads_files_and_standard_input() {
 }
 
 #[test]
+fn build_honours_the_seed() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom --seed 7", numbers(1000)).is(0, "", "");
+    sandbox.run_with("build -q b.bloom --seed 7 --capacity 1000", numbers(1000)).is(0, "", "");
+    sandbox.run_with("check -cv a.bloom", numbers(1000)).is(0, "0\n", "");
+    assert_eq!(sandbox.read("a.bloom"), sandbox.read("b.bloom"));
+    assert!(sandbox.run("inspect a.bloom").out.contains("hash          SeaHash, seed 7\n"));
+}
+
+#[test]
 fn build_keeps_many_hashes_outside_memory() {
     let sandbox = Sandbox::new();
     // More than the million that are kept in memory.
@@ -165,7 +175,7 @@ fn inspect_says_it_on_one_screen() {
   hash          SeaHash, seed 0
   identity      66db0e8b-0f14-8b3e-b579-acd6a541079b
   health        closed in good order
-  advice        it is as full as planned: build a larger one before adding more
+  advice        none as it is; it is as full as planned, so build a larger one before adding more
 ",
         "",
     );
@@ -183,7 +193,7 @@ fn inspect_advises() {
         advice("-n 1000", 500),
         "none; bloomfile verify a.bloom checks the data, which was not read here"
     );
-    assert!(advice("-n 1000", 950).starts_with("it is as full as planned"));
+    assert!(advice("-n 1000", 950).starts_with("none as it is; it is as full as planned"));
     assert!(advice("-n 1000", 1200).starts_with("build a larger one: it holds more keys than"));
     assert!(advice("-n 100", 5000).starts_with("build a larger one: this one says \"maybe\""));
     // Every bit set: the estimate has no upper end.
