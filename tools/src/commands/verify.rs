@@ -100,12 +100,14 @@ fn soundness(found: &Verification) -> String {
         Health::Clean => return format!("{pages} as written"),
         health => health.meaning(),
     };
-    let unsynced = match found.pages_unsynced.len() as u64 {
+    let if_any = |count, what| match count {
         0 => String::new(),
-        count => format!(", {} with bits that had not been synced", units::count(count)),
+        count => format!(", {} {what}", units::count(count)),
     };
+    let unsynced = if_any(found.pages_unsynced.len() as u64, "with bits that had not been synced");
+    let missing = if_any(found.journal_missing, "missing from its unsynced end");
     let adds = units::counted(found.journal_records, "add");
-    format!("{pages}{unsynced}, {adds} in the journal; {state}")
+    format!("{pages}{unsynced}, {adds} in the journal{missing}; {state}")
 }
 
 fn damage(found: &Verification) -> String {
