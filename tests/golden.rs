@@ -39,8 +39,11 @@ fn build(options: &Options, path: &Path) {
     builder.finish().unwrap();
 }
 
+/// The name of a golden file and what makes it.
+type Sample = (&'static str, fn(&Path));
+
 /// Every golden file and how it is made.
-fn golden() -> Vec<(&'static str, fn(&Path))> {
+fn golden() -> Vec<Sample> {
     vec![
         ("rows", |path| build(&options(Geometry::rows(3, 1000).unwrap()).capacity(200), path)),
         ("flat", |path| {

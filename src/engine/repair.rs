@@ -141,7 +141,6 @@ mod tests {
 
     /// Exactly the cells that some hash takes are filled.
     #[test]
-    #[expect(clippy::unwrap_used, reason = "tests")]
     fn usable_cells_are_those_that_keys_take() {
         for geometry in [
             Geometry::rows(3, 5).unwrap(),

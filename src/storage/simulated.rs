@@ -179,8 +179,9 @@ impl State {
             self.choices = Some(choices);
         } else {
             for page in self.dirty_pages().into_iter().filter(|page| pages.contains(page)) {
-                for word in page * PAGE_WORDS..(page + 1) * PAGE_WORDS {
-                    self.disk[word] = cache[word].load(Ordering::Relaxed);
+                let range = page * PAGE_WORDS..(page + 1) * PAGE_WORDS;
+                for (word, cached) in self.disk[range.clone()].iter_mut().zip(&cache[range]) {
+                    *word = cached.load(Ordering::Relaxed);
                 }
             }
         }
