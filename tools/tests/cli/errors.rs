@@ -251,6 +251,7 @@ fn contradictory_flags_are_refused_before_anything_is_done() {
     ] {
         let ran = sandbox.run_with(arguments, "key\n");
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{arguments}");
+        assert!(ran.err.starts_with("bloomfile: "), "{arguments}: {}", ran.err);
         assert!(ran.err.contains(explanation), "{arguments}: {}", ran.err);
     }
     sandbox.run("create a.bloom --capacity 9").is(
