@@ -1,0 +1,413 @@
+//! Damaged and hostile files: refused or harmless, never a panic, a hang, a signal or a wrong "no".
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use bloomfile::{Error, Filter, ReadOptions, Reader, inspect, verify};
+use support::*;
+use tempfile::TempDir;
+
+/// A sound file and what it answers.
+struct Subject {
+    /// For the file's place.
+    _folder: TempDir,
+    path: PathBuf,
+    sound: Vec<u8>,
+    answers: Vec<bool>,
+    /// Who looks next at a file that is refused.
+    turn: Cell<u32>,
+}
+
+/// How a file was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Refused,
+    /// It answers as the sound file does.
+    Harmless,
+    /// It answers otherwise.
+    Different,
+}
+
+/// A folder in memory where there is one: the tests write some 100,000 files.
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
+fn queries() -> impl Iterator<Item = Vec<u8>> {
+    let present = (0..240).step_by(4).map(|number| format!("key-{number}").into_bytes());
+    let absent = (600..610).map(|number| format!("absent-{number}").into_bytes());
+    present.chain(absent)
+}
+
+fn answers(contains: impl Fn(&[u8]) -> bool) -> Vec<bool> {
+    queries().map(|key| contains(&key)).collect()
+}
+
+impl Subject {
+    fn golden(name: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let sound = std::fs::read(source.join(format!("{name}.bloom"))).unwrap();
+        let folder = folder();
+        let path = folder.path().join(name);
+        std::fs::write(&path, &sound).unwrap();
+        let reader = Reader::open(&path).unwrap();
+        let answers = answers(|key| reader.contains(key));
+        assert!(answers[..50].iter().all(|&present| present));
+        Subject { _folder: folder, path, sound, answers, turn: Cell::new(0) }
+    }
+
+    /// Whether the contents of the file at `path` are refused, the same for everyone who opens it.
+    fn judge(&self, what: &dyn std::fmt::Debug) -> Verdict {
+        let check = |error: Error| {
+            assert!(error.is_bad_file(), "{what:?}: {error}");
+            Verdict::Refused
+        };
+        let compare = |found: Vec<bool>| match found == self.answers {
+            true => Verdict::Harmless,
+            false => Verdict::Different,
+        };
+        let read = match Reader::open(&self.path) {
+            Ok(reader) => compare(answers(|key| reader.contains(key))),
+            Err(error) => check(error),
+        };
+        // All of these read the headers in the same way; what that refuses, one of them is enough
+        // to see refused.
+        let turn = self.turn.replace((self.turn.get() + 1) % 3);
+        let takes_turn = |number| read != Verdict::Refused || turn == number;
+        let mut verified = read;
+        if takes_turn(0) {
+            verified = match ReadOptions::new().verify(true).open(&self.path) {
+                Ok(reader) => compare(answers(|key| reader.contains(key))),
+                Err(error) => check(error),
+            };
+            let agreed = verified == read || verified == Verdict::Refused;
+            assert!(agreed, "{what:?}: {verified:?} {read:?}");
+        }
+        if takes_turn(1)
+            && let Err(error) = inspect(&self.path)
+        {
+            assert_eq!(check(error), read, "{what:?}: inspect");
+        }
+        if takes_turn(2) {
+            let sound = verify(&self.path).is_ok_and(|verification| verification.is_sound());
+            assert_eq!(sound, verified != Verdict::Refused, "{what:?}: verify");
+        }
+        let before = std::fs::read(&self.path).unwrap();
+        match Filter::open(&self.path) {
+            Ok(filter) => {
+                let written = compare(answers(|key| filter.contains(key)));
+                assert_eq!(written, verified, "{what:?}: as a writer sees it");
+                filter.close().unwrap();
+                self.write(&before);
+            }
+            Err(error) => {
+                let for_readers_only = matches!(error, Error::Features { read_only: true, .. });
+                check(error);
+                let agreed = for_readers_only || verified != Verdict::Harmless;
+                assert!(agreed, "{what:?}: only the writer refuses it");
+                assert!(std::fs::read(&self.path).unwrap() == before, "{what:?}: it was changed");
+            }
+        }
+        read
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        std::fs::write(&self.path, bytes).unwrap();
+    }
+
+    /// Changes one byte of the file, which is all that there is time for 200,000 times.
+    fn poke(&self, at: usize, value: u8) {
+        let file = std::fs::OpenOptions::new().write(true).open(&self.path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[value], at as u64).unwrap();
+    }
+
+    /// Judges the sound file with some change.
+    fn changed(&self, what: &dyn std::fmt::Debug, change: impl FnOnce(&mut Vec<u8>)) -> Verdict {
+        let mut bytes = self.sound.clone();
+        change(&mut bytes);
+        self.write(&bytes);
+        self.judge(what)
+    }
+
+    /// Every byte of headers and page tables.
+    fn header_bytes(&self) -> impl Iterator<Item = usize> + use<> {
+        let segment = segment(&self.sound);
+        let tables = segment.table.min(segment.other_table);
+        (0..JOURNAL).chain(tables..segment.data)
+    }
+}
+
+/// What a byte is changed to: everything in question where it is, or is near, a value; one flipped
+/// bit in the long stretches of zeros.
+fn values(subject: &Subject, at: usize, thorough: bool) -> Vec<u8> {
+    let byte = subject.sound[at];
+    let near = &subject.sound[at.saturating_sub(16)..(at + 16).min(subject.sound.len())];
+    if thorough || near.iter().any(|&byte| byte != 0) {
+        let mut values = vec![byte ^ 0x01, byte ^ 0x80, byte ^ 0xff, 0];
+        values.retain(|&value| value != byte);
+        values
+    } else {
+        vec![byte ^ (1 << (at % 8))]
+    }
+}
+
+fn every_byte_change(name: &str, thorough: bool) -> [u64; 2] {
+    let subject = Subject::golden(name);
+    let mut counts = [0; 2];
+    for at in subject.header_bytes() {
+        for value in values(&subject, at, thorough) {
+            let what = format!("{name}: byte {at} to {value:#04x}");
+            subject.poke(at, value);
+            match subject.judge(&what) {
+                Verdict::Refused => counts[0] += 1,
+                Verdict::Harmless => counts[1] += 1,
+                Verdict::Different => panic!("{what}: wrong answers"),
+            }
+        }
+        subject.poke(at, subject.sound[at]);
+    }
+    counts
+}
+
+/// A file with one slot: nothing but its unused table and its empty slot can be spared.
+#[test]
+fn every_byte_change_of_a_built_file() {
+    let [refused, harmless] = every_byte_change("line", false);
+    // Superblock, slot 0 and table 0 are refused; slot 1 and table 1 are not in use.
+    assert!(refused >= 3 * 4096, "{refused} refused");
+    assert!(harmless >= 2 * 4096, "{harmless} harmless");
+}
+
+/// A file with two slots and a journal: the older state and the journal stand in for the newer.
+#[test]
+fn every_byte_change_of_a_file_that_was_written() {
+    let [refused, harmless] = every_byte_change("session", false);
+    assert!(refused >= 2 * 4096, "{refused} refused");
+    assert!(harmless >= 3 * 4096, "{harmless} harmless");
+}
+
+/// A power cut left synced keys in the journal alone: the slot before the newest one knows nothing
+/// of them, so that losing the newest has to be noticed (F-35).
+#[test]
+fn every_byte_change_of_a_crashed_file() {
+    let [refused, harmless] = every_byte_change("crashed", false);
+    assert!(refused >= 3 * 4096, "{refused} refused");
+    assert!(harmless >= 2 * 4096, "{harmless} harmless");
+}
+
+#[test]
+#[ignore = "some minutes: cargo test --test hostile -- --ignored"]
+fn every_change_of_every_byte() {
+    for name in ["rows", "flat", "page", "line", "session", "crashed"] {
+        let [refused, harmless] = every_byte_change(name, true);
+        assert!(refused + harmless >= 3 * 5 * 4096, "{name}: {refused} {harmless}");
+    }
+}
+
+#[test]
+fn f35_a_lost_slot_is_noticed_however_it_was_lost() {
+    let subject = Subject::golden("crashed");
+    let slot = newest_slot(&subject.sound);
+    for (what, start, length) in
+        [("all of it", 0, 4096), ("its first sector", 0, 512), ("its last sector", 3584, 512)]
+    {
+        let verdict = subject.changed(&what, |bytes| {
+            bytes[slot + start..slot + start + length].fill(0);
+        });
+        assert_eq!(verdict, Verdict::Refused, "{what}");
+        let error = Reader::open(&subject.path).unwrap_err();
+        assert!(matches!(error, Error::SlotLost { found: 2 }), "{error}");
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    for name in ["line", "session", "crashed"] {
+        let subject = Subject::golden(name);
+        for length in (0..subject.sound.len()).rev() {
+            let file = std::fs::OpenOptions::new().write(true).open(&subject.path).unwrap();
+            file.set_len(length as u64).unwrap();
+            let error = Reader::open(&subject.path).unwrap_err();
+            assert!(error.is_bad_file(), "{name}: {length}: {error}");
+            if matches!(length % 512, 0 | 1 | 8 | 511) {
+                assert_eq!(subject.judge(&(name, length)), Verdict::Refused, "{name}: {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn extensions_are_refused() {
+    for name in ["line", "session", "crashed"] {
+        let subject = Subject::golden(name);
+        for more in [1, 2, 7, 8, 511, 512, 4095, 4096, 4097, 8192, 1 << 20] {
+            for byte in [0x00, 0xff] {
+                let what = (name, more, byte);
+                let verdict = subject.changed(&what, |bytes| {
+                    bytes.resize(bytes.len() + more, byte);
+                });
+                assert_eq!(verdict, Verdict::Refused, "{what:?}");
+            }
+        }
+        let twice = subject.changed(&"twice", |bytes| bytes.extend_from_within(..));
+        assert_eq!(twice, Verdict::Refused);
+    }
+}
+
+/// Values that arithmetic goes wrong at, and the neighbours of the right one.
+fn boundary_values(valid: u64, size: usize) -> Vec<u64> {
+    let mut values: Vec<u64> = [6, 7, 8, 12, 15, 16, 30, 31, 32, 36, 51, 52, 62, 63]
+        .into_iter()
+        .flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1])
+        .collect();
+    values.extend((0..36).chain([u64::MAX - 1, u64::MAX, !valid]));
+    values.extend([1, 2, 8, 64, 4096].map(|step| valid.wrapping_add(step)));
+    values.extend([1, 2, 8, 64, 4096].map(|step| valid.wrapping_sub(step)));
+    values.extend([valid / 2, valid.wrapping_mul(2), valid.rotate_left(32)]);
+    let rates =
+        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, -1.0, 1.0, 0.5, f64::MIN_POSITIVE];
+    values.extend(rates.map(f64::to_bits));
+    let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+    values.iter_mut().for_each(|value| *value &= mask);
+    values.sort_unstable();
+    values.dedup();
+    values.retain(|&value| value != valid);
+    values
+}
+
+/// The fields that say where cells are: with another value in them it is another file.
+const CELL_FIELDS: [&str; 6] = ["hash_seed", "segments", "layout", "rows", "blocks", "row_cells"];
+
+/// Every boundary value in every field, with the CRC made right, is refused or harmless.
+fn every_boundary_value(name: &str) -> [u64; 3] {
+    let subject = Subject::golden(name);
+    let newest = newest_slot(&subject.sound);
+    let older = SLOTS[0] + SLOTS[1] - newest;
+    let structures = [
+        ("superblock", SUPERBLOCK, SUPERBLOCK),
+        ("slot", newest, newest),
+        ("slot", older, older),
+        ("segment", newest, newest + SEGMENT_RECORDS),
+        // A second record, where there is none.
+        ("segment", newest, newest + SEGMENT_RECORDS + 64),
+    ];
+    let mut counts = [0; 3];
+    for (structure, header, start) in structures {
+        for field in fields(structure).into_iter().filter(|field| field.name != "crc") {
+            // Of long fields, both ends.
+            let places = match field.size {
+                size @ (4 | 8) => vec![(field.offset, size)],
+                size => vec![(field.offset, 8), (field.offset + size - 8, 8), (field.offset, 2)],
+            };
+            for (offset, size) in places {
+                let valid = read(&subject.sound, start + offset, size);
+                for value in boundary_values(valid, size) {
+                    let what = format!("{name}: {structure} {} = {value:#x}", field.name);
+                    let verdict = subject.changed(&what, |bytes| {
+                        write(bytes, start + offset, size, value);
+                        fix_header(bytes, header);
+                    });
+                    counts[verdict as usize] += 1;
+                    if verdict == Verdict::Different {
+                        assert!(CELL_FIELDS.contains(&field.name), "{what}: wrong answers");
+                    }
+                }
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_boundary_value_in_every_field() {
+    for name in ["rows", "flat", "page", "line", "session"] {
+        let [refused, harmless, different] = every_boundary_value(name);
+        assert!(refused > 1000 && harmless > 500, "{name}: {refused} {harmless} {different}");
+    }
+}
+
+/// With a valid CRC, an entry of the page table that is wrong says that its page is.
+#[test]
+fn every_boundary_value_in_page_tables() {
+    for name in ["rows", "page", "line"] {
+        let subject = Subject::golden(name);
+        let table = segment(&subject.sound).table;
+        let pages = (subject.sound.len() - segment(&subject.sound).data) / PAGE;
+        for (page, offset) in (0..pages).flat_map(|page| [(page, 0), (page, 4)]) {
+            let at = table + page * 8 + offset;
+            for value in boundary_values(read(&subject.sound, at, 4), 4) {
+                let what = format!("{name}: page {page} entry byte {offset} = {value:#x}");
+                subject.changed(&what, |bytes| {
+                    write(bytes, at, 4, value);
+                    fix_table(bytes);
+                });
+                match verify(&subject.path) {
+                    Ok(verification) => {
+                        assert_eq!(verification.pages_damaged, [page as u64], "{what}");
+                    }
+                    Err(error) => assert!(error.is_damage(), "{what}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn verify_names_the_page_of_every_flipped_bit() {
+    for name in ["rows", "page"] {
+        let subject = Subject::golden(name);
+        let data = segment(&subject.sound).data;
+        for at in data..subject.sound.len() {
+            let page = ((at - data) / PAGE) as u64;
+            let mut bytes = subject.sound.clone();
+            bytes[at] ^= 1 << (at % 8);
+            subject.write(&bytes);
+            let verification = verify(&subject.path).unwrap();
+            assert_eq!(verification.pages_damaged, [page], "{name}: byte {at}");
+            assert!(!verification.is_sound());
+            if at % 16 == 0 {
+                let verified = ReadOptions::new().verify(true).open(&subject.path).unwrap_err();
+                let written = Filter::open(&subject.path).unwrap_err();
+                for error in [verified, written] {
+                    let named = matches!(error, Error::Damaged { count: 1, page: found, .. }
+                        if found == page);
+                    assert!(named, "{name}: byte {at}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// What filters in use today do not notice: 512 bytes of the data become zero.
+#[test]
+fn a_zeroed_sector_is_noticed() {
+    let subject = Subject::golden("page");
+    let data = segment(&subject.sound).data;
+    for start in (data..subject.sound.len()).step_by(512) {
+        let mut bytes = subject.sound.clone();
+        bytes[start..start + 512].fill(0);
+        subject.write(&bytes);
+        let page = ((start - data) / PAGE) as u64;
+        assert_eq!(verify(&subject.path).unwrap().pages_damaged, [page]);
+        let error = Filter::open(&subject.path).unwrap_err();
+        assert!(matches!(error, Error::Damaged { lost: true, .. }), "{error}");
+    }
+}
+
+/// A file whose data were changed together with all their checksums is a file like any other.
+#[test]
+fn a_page_with_its_checksums_made_right_is_sound() {
+    let subject = Subject::golden("page");
+    let data = segment(&subject.sound).data;
+    let mut bytes = subject.sound.clone();
+    bytes[data + 5] ^= 0xff;
+    fix_page(&mut bytes, 0);
+    subject.write(&bytes);
+    assert!(verify(&subject.path).unwrap().is_sound());
+    Filter::open(&subject.path).unwrap().close().unwrap();
+}
