@@ -1,4 +1,4 @@
-//! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-98).
+//! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-99).
 
 use super::scan::WordBits;
 use super::{Engine, Journalled, PAGE_WORDS, check_pages, lock};
