@@ -96,6 +96,32 @@ impl Filter {
         self.engine.add_hash(hash)
     }
 
+    /// Adds many keys; how many of them were new, as far as the filter can tell.
+    ///
+    /// Does what adding them one after the other does, with the memory of later keys asked for
+    /// while earlier ones are added. When the handle is poisoned on the way, some of the keys are
+    /// in, as with any other order of `add` and error.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// assert_eq!(filter.add_batch(&["sheep", "goat", "sheep"])?, 2);
+    /// assert!(filter.contains(b"goat"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn add_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
+        let hasher = self.hasher;
+        self.engine.add_batch(keys.len(), |at| hasher.hash(keys[at].as_ref()))
+    }
+
+    /// As [`add_batch`](Self::add_batch), for hashes.
+    #[inline]
+    pub fn add_hash_batch(&self, hashes: &[u64]) -> Result<u64> {
+        self.engine.add_batch(hashes.len(), |at| hashes[at])
+    }
+
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {

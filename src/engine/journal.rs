@@ -17,32 +17,19 @@ pub(super) struct Journal<M: Medium> {
     map: Option<M::Map>,
     /// Records it has room for.
     capacity: u64,
-    /// The next free record. Runs on beyond the capacity: then adds go unlogged.
-    next: AtomicU64,
+    /// The next free record. Goes beyond the capacity by one or a few: then adds go unlogged.
+    next: Alone<AtomicU64>,
     /// Records before this one are durable.
     synced: AtomicU64,
-    /// The epoch's key, changed only while every stripe is held.
-    epoch: EpochCell,
-}
-
-/// An [`Epoch`] that checkpoints replace while no add is under way: the stripes order the
-/// accesses, so relaxed ones do.
-struct EpochCell {
-    number: AtomicU64,
-    salt: AtomicU64,
+    /// Key of the [`Epoch`]. Checkpoints replace it while no add is under way: the stripes order
+    /// the accesses, so relaxed ones do.
+    epoch_key: AtomicU64,
     mask_bits: u32,
 }
 
-impl EpochCell {
-    #[inline(always)]
-    fn get(&self) -> Epoch {
-        Epoch::new(
-            self.number.load(Ordering::Relaxed),
-            self.salt.load(Ordering::Relaxed),
-            self.mask_bits,
-        )
-    }
-}
+/// Alone on its cache lines: what all adds write must not share one with what all adds read.
+#[repr(align(128))]
+struct Alone<T>(T);
 
 /// The epoch that the records of a slot belong to.
 pub(super) fn epoch_of<M: Medium>(medium: &M, slot: &Slot) -> Epoch {
@@ -73,13 +60,10 @@ impl<M: Medium> Journal<M> {
         let journal = Journal {
             map,
             capacity: length / RECORD_BYTES as u64,
-            next: AtomicU64::new(0),
+            next: Alone(AtomicU64::new(0)),
             synced: AtomicU64::new(0),
-            epoch: EpochCell {
-                number: AtomicU64::new(0),
-                salt: AtomicU64::new(0),
-                mask_bits: mask_bits(slot),
-            },
+            epoch_key: AtomicU64::new(0),
+            mask_bits: mask_bits(slot),
         };
         journal.restart(medium, slot);
         Ok(journal)
@@ -87,25 +71,27 @@ impl<M: Medium> Journal<M> {
 
     /// Starts over in the epoch of a slot. Nobody else uses the journal meanwhile.
     pub(super) fn restart(&self, medium: &M, slot: &Slot) {
-        let (number, salt) = match medium.sabotaged(Sabotage::NoSalt) {
-            true => UNSALTED,
-            false => (slot.epoch, slot.salt),
-        };
-        self.epoch.number.store(number, Ordering::Relaxed);
-        self.epoch.salt.store(salt, Ordering::Relaxed);
-        self.next.store(0, Ordering::Relaxed);
+        self.epoch_key.store(epoch_of(medium, slot).key(), Ordering::Relaxed);
+        self.next.0.store(0, Ordering::Relaxed);
         self.synced.store(0, Ordering::Relaxed);
     }
 
     /// Writes a record if there is room for one.
     #[inline]
     pub(super) fn append(&self, record: Record) {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        // Once it is known that adds go unlogged, the counter is only read, so that threads do
+        // not wait for its cache line. One step beyond the capacity: a full journal whose last
+        // record is a synced one must still show that there is news.
+        if self.next.0.load(Ordering::Relaxed) > self.capacity {
+            return;
+        }
+        let index = self.next.0.fetch_add(1, Ordering::Relaxed);
         if index >= self.capacity {
             return;
         }
         if let Some(map) = &self.map {
-            let words = self.epoch.get().encode(index as u32, record);
+            let key = self.epoch_key.load(Ordering::Relaxed);
+            let words = Epoch::from_key(key, self.mask_bits).encode(index as u32, record);
             let at = index as usize * RECORD_WORDS;
             map.store(at, words[0]);
             map.store(at + 1, words[1]);
@@ -114,22 +100,22 @@ impl<M: Medium> Journal<M> {
 
     /// Whether anything was written in this epoch.
     pub(super) fn has_records(&self) -> bool {
-        self.next.load(Ordering::Relaxed) != 0
+        self.next.0.load(Ordering::Relaxed) != 0
     }
 
     /// Whether anything was added since the last sync, logged or not.
     pub(super) fn has_news(&self) -> bool {
-        self.next.load(Ordering::Relaxed) != self.synced.load(Ordering::Relaxed)
+        self.next.0.load(Ordering::Relaxed) != self.synced.load(Ordering::Relaxed)
     }
 
     /// Whether all adds of this epoch are logged and a sync record can follow them.
     pub(super) fn has_room(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.capacity
+        self.next.0.load(Ordering::Relaxed) < self.capacity
     }
 
     /// Makes the records since the last flush durable. Called with all stripes held.
     pub(super) fn flush(&self, medium: &M) -> io::Result<()> {
-        let next = self.next.load(Ordering::Relaxed);
+        let next = self.next.0.load(Ordering::Relaxed);
         let synced = self.synced.load(Ordering::Relaxed);
         if let Some(map) = &self.map
             && !medium.sabotaged(Sabotage::NoFlush)

@@ -27,7 +27,7 @@ pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
 use crate::error::{Error, Result};
 use crate::format::{PageEntry, Record, Slot, State, Superblock};
 use crate::geometry::PAGE_BYTES;
-use crate::kernel::{self, Cells};
+use crate::kernel::Cells;
 use crate::report::Recovery;
 use crate::storage::{Map, Mapping, Medium, Sabotage};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES, stripe_of_thread};
@@ -190,16 +190,39 @@ impl<M: Medium> Engine<M> {
         self.add_new(hash)
     }
 
+    /// Adds many hashes, each given by `hash`; how many of them changed the filter.
+    #[inline]
+    pub(crate) fn add_batch(&self, count: usize, hash: impl FnMut(usize) -> u64) -> Result<u64> {
+        let mut new = 0;
+        self.segment.data.visit_batch(count, hash, |hash| {
+            new += u64::from(self.add_hash(hash)?);
+            Ok(())
+        })?;
+        Ok(new)
+    }
+
     /// The way of a key that was not in when its adder looked.
+    #[inline]
     fn add_new(&self, hash: u64) -> Result<bool> {
-        let mut stripe = lock(&self.stripes[stripe_of_thread()].0);
+        // Whoever holds the stripe of a block is the only one to change that block.
+        let stripe = match self.segment.data.own_block(hash) {
+            Some(block) => block as usize % STRIPES,
+            None => stripe_of_thread(),
+        };
+        let mut stripe = lock(&self.stripes[stripe].0);
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(Error::Poisoned);
         }
+        Ok(self.add_held(&mut stripe, hash))
+    }
+
+    /// Adds a hash under a stripe; true when that changed the filter.
+    #[inline]
+    fn add_held(&self, stripe: &mut StripeCount, hash: u64) -> bool {
         let data = &self.segment.data;
         let mask = data.missing(hash);
         if mask == 0 {
-            return Ok(false);
+            return false;
         }
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
@@ -207,19 +230,12 @@ impl<M: Medium> Engine<M> {
         if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
             self.journal.append(Record::Key { hash, mask });
         }
-        let mut rows = mask;
-        while rows != 0 {
-            let row = rows.trailing_zeros();
-            rows &= rows - 1;
-            let (word, bit) = kernel::place(data.geometry(), hash, row);
-            data.fetch_or(word, bit);
-            self.segment.touch(word);
-        }
+        data.set(hash, mask, |word| self.segment.touch(word));
         if late {
             self.journal.append(Record::Key { hash, mask });
         }
         stripe.adds += 1;
-        Ok(true)
+        true
     }
 
     /// Whether a hash may be in.

@@ -24,6 +24,17 @@ impl Epoch {
         Epoch { key: mix(number.wrapping_mul(GOLDEN) ^ salt), mask_bits }
     }
 
+    /// What is mixed from number and salt.
+    pub(crate) const fn key(self) -> u64 {
+        self.key
+    }
+
+    /// The epoch of a [`key`](Self::key).
+    #[inline(always)]
+    pub(crate) const fn from_key(key: u64, mask_bits: u32) -> Self {
+        Epoch { key, mask_bits }
+    }
+
     /// The check of a record: it depends on every bit of the record, on its place and the epoch.
     #[inline(always)]
     const fn check(self, index: u32, value: u64, mask: u32) -> u64 {

@@ -180,3 +180,16 @@ pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u6
     // Two words to a row, and at most one of the two has the cell.
     (0..4).fold(0, |mask, row| mask | (u32::from(words >> (2 * row) & 0b11 != 0) << row))
 }
+
+/// The cells of a hash as the words of a line.
+#[target_feature(enable = "avx2,bmi2")]
+pub(super) fn line_bits<const ROWS: usize>(hash: u64) -> [u64; 8] {
+    let mut words = [0; 8];
+    let [low, high] = bits::<ROWS>(hash);
+    // SAFETY: `words` has room for both halves, and these stores need no alignment.
+    unsafe {
+        _mm256_storeu_si256(words.as_mut_ptr().cast(), low);
+        _mm256_storeu_si256(words.as_mut_ptr().add(4).cast(), high);
+    }
+    words
+}

@@ -10,21 +10,25 @@ use crate::storage::Map;
 /// keys has all on, it hardly ever does, and four loads are under way at once.
 const GROUP: u32 = 4;
 
+/// The cells of a hash within its line (F-55): they are a power of two per row, so the top bits of
+/// the product are the cell.
+#[inline(always)]
+fn cell_in_line<Q: Map>(cells: &Cells<Q>, hash: u64, row: usize) -> usize {
+    let row_cells = cells.geometry.row_cells() as u32;
+    let product = (hash as u32).wrapping_mul(LANE_MULTIPLIERS[row % LANE_MULTIPLIERS.len()]);
+    row * row_cells as usize + (product >> (32 - row_cells.trailing_zeros())) as usize
+}
+
 /// Whether the cells of all rows are on, in the `line` layout.
 #[inline(always)]
 pub(super) fn line_contains<Q: Map>(cells: &Cells<Q>, hash: u64) -> bool {
     let start = cells.line(hash);
-    // Cells per row are a power of two: the top bits of the product are the cell.
-    let row_cells = cells.geometry.row_cells() as u32;
-    let shift = 32 - row_cells.trailing_zeros();
     let mut on = 1;
-    for (row, multiplier) in
-        LANE_MULTIPLIERS.iter().enumerate().take(cells.geometry.row_count() as usize)
-    {
-        let cell = row as u32 * row_cells + ((hash as u32).wrapping_mul(*multiplier) >> shift);
-        debug_assert!((cell as usize) < 64 * LINE_WORDS);
+    for row in 0..cells.geometry.row_count() as usize {
+        let cell = cell_in_line(cells, hash, row);
+        debug_assert!(cell < 64 * LINE_WORDS);
         // SAFETY: a line has 512 cells, and the words hold all lines (`Cells::new`).
-        let word = unsafe { cells.words.load_unchecked(start + cell as usize / 64) };
+        let word = unsafe { cells.words.load_unchecked(start + cell / 64) };
         on &= word >> (cell % 64);
     }
     on & 1 == 1
@@ -92,6 +96,38 @@ pub(super) fn prefetch_drawn<Q: Map>(cells: &Cells<Q>, hash: u64) {
     let mut drawn = Drawn::new(cells, hash);
     for _ in 0..cells.geometry.row_count() {
         prefetch(cells.words.as_ptr().wrapping_add(drawn.next().0));
+    }
+}
+
+/// The cells of a hash as the words of a line.
+pub(super) fn line_bits<Q: Map>(cells: &Cells<Q>, hash: u64) -> [u64; LINE_WORDS] {
+    let mut words = [0; LINE_WORDS];
+    for row in 0..cells.geometry.row_count() as usize {
+        let cell = cell_in_line(cells, hash, row);
+        words[cell / 64] |= 1 << (cell % 64);
+    }
+    words
+}
+
+/// Turns on the cells of the rows in `mask`, in the layouts that draw each one.
+pub(super) fn set_drawn<Q: Map>(
+    cells: &Cells<Q>,
+    hash: u64,
+    mask: u32,
+    mut changed: impl FnMut(usize),
+) {
+    let alone = cells.own_block(hash).is_some();
+    let mut drawn = Drawn::new(cells, hash);
+    for row in 0..cells.geometry.row_count() {
+        let (word, bit) = drawn.next();
+        if mask >> row & 1 == 1 {
+            if alone {
+                cells.map.store(word, cells.words.load(word) | 1 << bit);
+            } else {
+                cells.map.fetch_or(word, 1 << bit);
+            }
+            changed(word);
+        }
     }
 }
 
