@@ -90,6 +90,17 @@ pub enum Error {
         found: u32,
     },
 
+    /// The page table does not match its checksum.
+    #[error(
+        "the page table is damaged (checksum {expected:08x} expected, {found:08x} found); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost"
+    )]
+    PageTable {
+        /// The checksum stored.
+        expected: u32,
+        /// The checksum of what is there.
+        found: u32,
+    },
+
     /// A field of a header holds a value that the format forbids.
     #[error(
         "{what} holds an impossible value ({field} = {value}: {reason}); restore the file from a copy or build it again"
@@ -205,6 +216,7 @@ impl Error {
                 | Error::Version { .. }
                 | Error::Features { .. }
                 | Error::Checksum { .. }
+                | Error::PageTable { .. }
                 | Error::Field { .. }
                 | Error::Length { .. }
                 | Error::NoSlot

@@ -278,6 +278,7 @@ pub(crate) fn examine(medium: &FileMedium) -> Result<Examined> {
         let torn = matches!(
             &result,
             Err(Error::Checksum { .. }
+                | Error::PageTable { .. }
                 | Error::Field { .. }
                 | Error::Length { .. }
                 | Error::NoSlot

@@ -280,9 +280,40 @@ fn a_damaged_page_table_is_made_anew() {
         bytes[table + 8] ^= 1;
     }
     let path = crash.write(&bytes);
-    assert!(matches!(Filter::open(&path), Err(Error::Checksum { .. })));
+    assert!(matches!(Filter::open(&path), Err(Error::PageTable { .. })));
     crash.check_repair(&path, "page table");
     assert_eq!(inspect(&path).unwrap().repaired_pages, 1);
+}
+
+#[test]
+fn f99_what_no_cell_reaches_is_zero_after_a_repair() {
+    // Most of such a page lies between rows.
+    let crash = Crash::new(Geometry::rows(3, 1004).unwrap());
+    let mut bytes = crash.bytes.clone();
+    bytes[crash.data..crash.data + PAGE].fill(0xff);
+    let path = crash.write(&bytes);
+    crash.check_repair(&path, "ones everywhere");
+    let repaired = std::fs::read(&path).unwrap();
+    let page = &repaired[crash.data..crash.data + PAGE];
+    let (cells, rest) = page.split_at(126);
+    assert!(cells[..125].iter().all(|&byte| byte == 0xff) && cells[125] == 0x0f);
+    assert!(rest.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_damaged_slot_of_a_closed_file_is_reported_when_it_is_repaired() {
+    let crash = Crash::new(Geometry::line(8, 150).unwrap());
+    let path = crash.write(&crash.bytes);
+    Filter::open(&path).unwrap().close().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let sequence = |slot: usize| u64::from_le_bytes(bytes[slot + 8..slot + 16].try_into().unwrap());
+    let older = if sequence(PAGE) < sequence(2 * PAGE) { PAGE } else { 2 * PAGE };
+    bytes[older + 40] ^= 1;
+    let path = crash.write(&bytes);
+    let report = repair(&path).unwrap();
+    assert!(report.slot_rewritten && !report.found_nothing(), "{report:?}");
+    assert_eq!((report.pages_repaired.len(), report.crashed), (0, false));
+    assert!(repair(&path).unwrap().found_nothing());
 }
 
 #[test]

@@ -167,8 +167,7 @@ pub(crate) fn visit_table<M: Medium>(
     }
     let found = crc.finalize();
     if found != segment.table_crc {
-        let what = "the page table".to_owned();
-        return Err(Error::Checksum { what, expected: segment.table_crc, found });
+        return Err(Error::PageTable { expected: segment.table_crc, found });
     }
     if ones != segment.ones {
         let reason = format!("the page table counts {ones}");

@@ -21,7 +21,6 @@ pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, visit_table,
 };
 pub(crate) use recovery::{Journalled, replay_private};
-pub(crate) use repair::Repaired;
 pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
 
 use crate::error::{Error, Result};

@@ -12,6 +12,10 @@ use crate::storage::{Map, Medium};
 pub(crate) struct Repaired {
     /// Pages that were set to all ones.
     pub(crate) pages: Vec<u64>,
+    /// The file was left open by a crash.
+    pub(crate) crashed: bool,
+    /// The slot that does not count was damaged in a file that had been closed.
+    pub(crate) slot: bool,
     /// The page table was damaged and was made anew.
     pub(crate) table: bool,
     /// Adds replayed from the journal.
@@ -26,8 +30,14 @@ impl<M: Medium> Engine<M> {
     /// Opens a damaged medium, mends what can be mended and closes it in good order.
     pub(crate) fn repair(medium: M) -> Result<Repaired> {
         let (mut engine, loaded, table) = Self::prepare(medium)?;
-        let mut repaired = Repaired { table: table.is_err(), ..Repaired::default() };
         let open = loaded.slot.state == State::Open;
+        let mut repaired = Repaired {
+            crashed: open,
+            // A crash may leave an open slot beside one that it tore.
+            slot: !open && loaded.other_slot_damaged,
+            table: table.is_err(),
+            ..Repaired::default()
+        };
         let mut news = Vec::new();
         if open {
             let journalled = engine.read_journal_mending(&mut repaired)?;
@@ -50,11 +60,10 @@ impl<M: Medium> Engine<M> {
             true => (0..lock(&engine.committed).tables[0].len() as u64).collect(),
             false => check.damaged,
         };
-        let sound = !open && !repaired.table && repaired.pages.is_empty();
-        if sound && !loaded.other_slot_damaged {
-            return Ok(repaired);
+        let sound = !open && !repaired.slot && !repaired.table && repaired.pages.is_empty();
+        if !sound {
+            engine.mend(&news, &repaired)?;
         }
-        engine.mend(&news, &repaired)?;
         Ok(repaired)
     }
 
@@ -115,13 +124,11 @@ fn correct(epoch: Epoch, index: u32, words: [u64; RECORD_WORDS]) -> Option<Recor
     })
 }
 
-/// Turns on every cell of a page that a key can fall on; what lies between rows stays zero.
+/// Turns on every cell of a page that a key can fall on, and off what damage may have left between
+/// the rows: bits there would count as ones that no cell explains.
 fn fill_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
     for word in page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS {
-        let bits = usable_bits(geometry, word as u64);
-        if bits != 0 {
-            data.fetch_or(word, bits);
-        }
+        data.store(word, usable_bits(geometry, word as u64));
     }
 }
 

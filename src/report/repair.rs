@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::inspect::inspect;
-use crate::engine::{Engine, Repaired};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 #[cfg(doc)]
 use crate::filter::Filter;
@@ -20,6 +20,10 @@ pub struct Repair {
     pub pages_repaired: Vec<u64>,
     /// Pages in the file.
     pub pages: u64,
+    /// The file had been left open by a crash; it is closed now.
+    pub crashed: bool,
+    /// One of the two state slots was damaged, not the one that counts, and was written anew.
+    pub slot_rewritten: bool,
     /// The page table was damaged and was made anew: pages it did not fit were repaired.
     pub table_rebuilt: bool,
     /// Adds replayed from the journal of a crashed file.
@@ -34,13 +38,18 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Whether nothing was wrong with the file.
+    /// Whether nothing was wrong with the file, which was then left as it is.
     pub fn found_nothing(&self) -> bool {
-        self.pages_repaired.is_empty()
-            && !self.table_rebuilt
-            && !self.records_lost
-            && self.records_replayed == 0
-            && self.records_corrected == 0
+        !self.crashed && !self.found_damage()
+    }
+
+    /// Whether anything was damaged: a crash alone is no damage.
+    pub fn found_damage(&self) -> bool {
+        !self.pages_repaired.is_empty()
+            || self.slot_rewritten
+            || self.table_rebuilt
+            || self.records_lost
+            || self.records_corrected != 0
     }
 }
 
@@ -80,15 +89,16 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
         .map_err(Error::io("open the file for writing"))?;
     lock(&file)?;
     let repaired = Engine::repair(FileMedium::new(file))?;
-    let Repaired { pages, table, records_replayed, records_corrected, records_lost } = repaired;
     let inspection = inspect(path)?;
     Ok(Repair {
-        pages_repaired: pages,
+        pages_repaired: repaired.pages,
         pages: inspection.segments.iter().map(|segment| segment.pages).sum(),
-        table_rebuilt: table,
-        records_replayed,
-        records_corrected,
-        records_lost,
+        crashed: repaired.crashed,
+        slot_rewritten: repaired.slot,
+        table_rebuilt: repaired.table,
+        records_replayed: repaired.records_replayed,
+        records_corrected: repaired.records_corrected,
+        records_lost: repaired.records_lost,
         rate_now: inspection.segments[0].rate_now,
     })
 }

@@ -22,6 +22,7 @@ Example:
   bloomfile check words.bloom --from list.txt  the same for a list
   bloomfile inspect words.bloom                what it is and how full
   bloomfile verify words.bloom                 whether every byte is as written
+  bloomfile repair words.bloom                 if it is not, and there is no copy
 
 Exit status: 0 done, 2 error. check: 0 some key may be present, 1 none.
 verify: 0 sound, 1 damaged, 2 could not tell.")]
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Check every byte of files
     Verify(VerifyArgs),
+    /// Make a damaged file usable again, at a higher rate
+    Repair(RepairArgs),
 }
 
 /// How large a filter shall be.
@@ -349,6 +352,33 @@ pub(crate) struct VerifyArgs {
     /// Print nothing but errors
     #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A copy of the file, or building it again from its keys, is better: use repair where there is
+neither. It changes FILE in place and cannot be undone, so keep a copy of the damaged file.
+
+Every page that fails its checksum is set to all ones: the filter then says \"maybe\" to keys that
+fall into it, present or not, and never \"no\" wrongly. What was done and the rate that this leaves
+are printed. A damaged superblock, two damaged state slots or a wrong length cannot be repaired.
+
+A file whose writer crashed is not damaged: the next command that writes it recovers it, such as
+bloomfile add FILE < /dev/null.
+
+Exit status: 0 when the file is sound now, 2 when it could not be repaired.")]
+pub(crate) struct RepairArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+
+    /// Also repair a file that may only have been left by a crash: pages with bits that nothing
+    /// explains, which recovery would keep, are set to all ones
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[cfg(test)]

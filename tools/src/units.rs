@@ -117,6 +117,18 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// Pages that are named one by one.
+const PAGES_NAMED: usize = 10;
+
+/// The numbers of pages: `page 3`, or `pages 3, 7, …` for the first of many.
+pub(crate) fn page_names(pages: &[u64]) -> String {
+    let mut names: Vec<String> = pages.iter().take(PAGES_NAMED).copied().map(count).collect();
+    if pages.len() > PAGES_NAMED {
+        names.push("…".into());
+    }
+    format!("{} {}", if pages.len() == 1 { "page" } else { "pages" }, names.join(", "))
+}
+
 /// A size as people read it: `1.21 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -6,6 +6,7 @@ mod check;
 mod create;
 mod inspect;
 mod plan;
+mod repair;
 mod verify;
 
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Repair(args) => repair::run(&args),
     }
 }
 

@@ -14,9 +14,6 @@ use crate::{output, units};
 /// Exit status when a file is damaged.
 const EXIT_DAMAGED: u8 = 1;
 
-/// Damaged pages that are named in the text form.
-const PAGES_NAMED: usize = 10;
-
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -112,17 +109,12 @@ fn soundness(found: &Verification) -> String {
 
 fn damage(found: &Verification) -> String {
     let damaged = &found.pages_damaged;
-    let mut names: Vec<String> =
-        damaged.iter().take(PAGES_NAMED).map(|&page| units::count(page)).collect();
-    if damaged.len() > PAGES_NAMED {
-        names.push("…".into());
-    }
     format!(
-        "{} of {} not as written ({} {}); restore the file from a copy or build it again",
+        "{} of {} not as written ({}); restore the file from a copy or build it again, or run \
+         repair, which answers \"maybe\" for what was lost",
         units::count(damaged.len() as u64),
         units::counted(found.pages, "page"),
-        if damaged.len() == 1 { "page" } else { "pages" },
-        names.join(", "),
+        units::page_names(damaged),
     )
 }
 

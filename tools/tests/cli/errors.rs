@@ -119,7 +119,7 @@ fn damaged_data_is_never_an_absent_key() {
     sandbox.run("verify a.bloom").is(
         1,
         "a.bloom: damaged: 1 of 7 pages not as written (page 2); restore the file from a copy or \
-         build it again\n",
+         build it again, or run repair, which answers \"maybe\" for what was lost\n",
         "",
     );
     sandbox.run("verify -q a.bloom").is(1, "", "");

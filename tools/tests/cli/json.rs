@@ -64,6 +64,7 @@ fn the_fields_are_those_documented() {
     assert_eq!(fields(&parse(&sandbox, "plan --json -n 10M -p 1%")), documented("plan"));
     assert_eq!(fields(&parse(&sandbox, "inspect --json a.bloom")), documented("inspect"));
     assert_eq!(fields(&parse(&sandbox, "verify --json a.bloom")), documented("verify"));
+    assert_eq!(fields(&parse(&sandbox, "repair --json a.bloom")), documented("repair"));
 }
 
 #[test]
@@ -88,6 +89,20 @@ fn inspect_in_json() {
     assert_eq!(inspection["health"], "clean");
     assert_eq!(inspection["metadata"]["keys"], "words");
     assert_eq!(inspection["seed"], u64::MAX);
+}
+
+#[test]
+fn repair_in_json() {
+    let sandbox = Sandbox::with_filter();
+    assert_eq!(parse(&sandbox, "repair --json a.bloom")["outcome"], "sound");
+    let mut bytes = sandbox.read("a.bloom");
+    *bytes.last_mut().unwrap() ^= 1;
+    sandbox.write("a.bloom", &bytes);
+    let repair = parse(&sandbox, "repair --json a.bloom");
+    assert_eq!((&repair["schema"], &repair["file"]), (&1.into(), &"a.bloom".into()));
+    assert_eq!(repair["outcome"], "repaired");
+    assert_eq!(repair["pages_repaired"], serde_json::json!([0]));
+    assert_eq!(repair["rate_now"], 1.0);
 }
 
 #[test]

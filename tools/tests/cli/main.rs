@@ -8,6 +8,7 @@ mod json;
 mod keys;
 mod processes;
 mod readme;
+mod repair;
 
 mod sandbox;
 mod success;

@@ -12,7 +12,7 @@ use crate::sandbox::{Sandbox, numbers};
 const WRITER_FILE: &str = "BLOOMFILE_TEST_WRITER_FILE";
 
 /// Waits until a command that was started has the filter open for writing.
-fn wait_for_writer(sandbox: &Sandbox) {
+pub(crate) fn wait_for_writer(sandbox: &Sandbox) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !sandbox.run("inspect --json a.bloom").out.contains("\"health\": \"live\"") {
         assert!(Instant::now() < deadline, "the writer did not come up");
@@ -106,7 +106,7 @@ fn readers_see_keys_as_soon_as_add_returns() {
 }
 
 /// Starts a process that adds each line of its input and answers when `add` has returned.
-fn start_writer(sandbox: &Sandbox) -> (Child, impl Iterator<Item = String>) {
+pub(crate) fn start_writer(sandbox: &Sandbox) -> (Child, impl Iterator<Item = String>) {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "processes::act_as_writer", "--nocapture", "--ignored"])
         .env(WRITER_FILE, sandbox.path("a.bloom"))
@@ -119,7 +119,7 @@ fn start_writer(sandbox: &Sandbox) -> (Child, impl Iterator<Item = String>) {
     (writer, lines.filter(|line| line.starts_with("added ")))
 }
 
-fn add(writer: &mut Child, lines: &mut impl Iterator<Item = String>, key: &str) {
+pub(crate) fn add(writer: &mut Child, lines: &mut impl Iterator<Item = String>, key: &str) {
     writer.stdin.as_mut().unwrap().write_all(format!("{key}\n").as_bytes()).unwrap();
     assert_eq!(lines.next().unwrap(), format!("added {key}"));
 }

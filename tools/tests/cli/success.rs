@@ -228,7 +228,7 @@ fn help_and_version_name_what_there_is() {
     let sandbox = Sandbox::new();
     let help = sandbox.run("--help");
     assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
-    for command in ["plan", "create", "build", "add", "check", "inspect", "verify"] {
+    for command in ["plan", "create", "build", "add", "check", "inspect", "verify", "repair"] {
         assert!(help.out.contains(&format!("\n  {command} ")), "{command}");
         let help = sandbox.run(&format!("{command} --help"));
         assert_eq!(help.code, Some(0));

@@ -1,0 +1,135 @@
+//! `bloomfile repair`: a damaged file made usable, and what that costs.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use bloomfile::{Health, Repair};
+use serde::Serialize;
+
+use crate::args::RepairArgs;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Listing};
+use crate::units;
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    /// Nothing was wrong.
+    Sound,
+    /// A crash had left it open; nothing was damaged.
+    Recovered,
+    /// Damage was mended.
+    Repaired,
+}
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct RepairOutput {
+    schema: u32,
+    file: String,
+    outcome: Outcome,
+    #[serde(flatten)]
+    repair: Repair,
+}
+
+pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
+    if !args.force {
+        refuse_mere_crash(&args.file)?;
+    }
+    let repair = bloomfile::repair(&args.file).map_err(|error| {
+        let (beyond_repair, failure) = (error.is_damage(), Failure::file(&args.file)(error));
+        if beyond_repair { failure.and("repair cannot help") } else { failure }
+    })?;
+    let outcome = match (repair.found_damage(), repair.crashed) {
+        (true, _) => Outcome::Repaired,
+        (false, true) => Outcome::Recovered,
+        (false, false) => Outcome::Sound,
+    };
+    let file = args.file.display().to_string();
+    if args.json {
+        output::json(&RepairOutput { schema: 1, file, outcome, repair })?;
+    } else {
+        output::print(text(&file, outcome, &repair))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a file that a power cut left and that shows no damage. A repair takes bits that nothing
+/// explains for damage; recovery takes them for adds that were not synced, and costs nothing.
+fn refuse_mere_crash(path: &Path) -> Result<()> {
+    let Ok(found) = bloomfile::verify(path) else { return Ok(()) };
+    let unsynced = found.pages_unsynced.len() as u64;
+    if found.health != Health::Crashed || !found.is_sound() || unsynced == 0 {
+        return Ok(());
+    }
+    let (file, pages) = (path.display(), units::counted(unsynced, "page"));
+    Err(Failure::about(
+        file.to_string(),
+        format!(
+            "was left open by a crash and shows no damage; recover it with bloomfile add {file} < \
+             /dev/null, which keeps {pages} with bits that had not been synced, or set these pages \
+             to all ones with --force"
+        ),
+    ))
+}
+
+fn text(file: &str, outcome: Outcome, repair: &Repair) -> String {
+    let pages = units::counted(repair.pages, "page");
+    let replayed = units::counted(repair.records_replayed, "add");
+    match outcome {
+        Outcome::Sound => format!("{file}: nothing to repair: {pages} as written\n"),
+        Outcome::Recovered => {
+            format!("{file}: recovered after a crash, nothing was damaged: {replayed} replayed\n")
+        }
+        Outcome::Repaired => {
+            let verdict = match repair.pages_repaired.is_empty() {
+                true => "it answers as before",
+                false => "it never answers \"no\" wrongly, but \"maybe\" more often than before",
+            };
+            format!("{file}: repaired: {verdict}\n\n{}", listing(repair))
+        }
+    }
+}
+
+fn listing(repair: &Repair) -> Listing {
+    let mut listing = Listing::default();
+    let filled = &repair.pages_repaired;
+    let of_pages = format!("of {}", units::counted(repair.pages, "page"));
+    listing.row(
+        "pages",
+        match filled.len() {
+            0 => format!("none {of_pages} damaged"),
+            _ if repair.records_lost => format!("all {of_pages} set to all ones"),
+            count => format!(
+                "{} {of_pages} set to all ones ({})",
+                units::count(count as u64),
+                units::page_names(filled)
+            ),
+        },
+    );
+    if repair.slot_rewritten {
+        listing.row("state slots", "the older one was damaged; written anew");
+    }
+    if repair.table_rebuilt {
+        listing.row("page table", "was damaged; made anew");
+    }
+    if repair.records_corrected != 0 {
+        let records = units::counted(repair.records_corrected, "record");
+        listing.row("journal", format!("{records} with a flipped bit put right"));
+    }
+    if repair.records_lost {
+        let lost = "a synced record cannot be read: any page may miss its bits";
+        listing.row("journal", lost);
+    }
+    if repair.crashed {
+        let replayed = units::counted(repair.records_replayed, "add");
+        listing.row("crash", format!("recovered: {replayed} replayed"));
+    }
+    listing.row("rate now", units::rate(repair.rate_now));
+    let advice = match filled.is_empty() {
+        true => "find out what damaged it: the disk may be failing",
+        false => "restore it from a copy, or build it again, when you can",
+    };
+    listing.row("advice", advice);
+    listing
+}

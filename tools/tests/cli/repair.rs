@@ -1,0 +1,227 @@
+//! Clean, live, crashed and damaged files: what `verify`, `inspect` and `repair` say of each.
+
+use std::io::Write;
+
+use crate::processes::{add, start_writer, wait_for_writer};
+use crate::sandbox::{Sandbox, numbers};
+
+/// A sandbox with `a.bloom`, made for 20,000 keys in 7 pages, which holds the first 1,000 numbers.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom -n 20k -p 1%", numbers(1000)).is(0, "", "");
+    sandbox
+}
+
+/// Overwrites bytes that are so many before the end of the file: data stand there.
+fn overwrite(sandbox: &Sandbox, before_end: usize, with: &[u8]) {
+    let mut bytes = sandbox.read("a.bloom");
+    let start = bytes.len() - before_end;
+    bytes[start..start + with.len()].copy_from_slice(with);
+    sandbox.write("a.bloom", bytes);
+}
+
+/// Leaves `a.bloom` as a writer that added two keys and was killed leaves it.
+fn crash(sandbox: &Sandbox) {
+    let (mut writer, mut lines) = start_writer(sandbox);
+    for key in ["sheep", "cow"] {
+        add(&mut writer, &mut lines, key);
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+}
+
+const ALL_THERE: &str = "1000\n";
+
+#[test]
+fn a_sound_file_is_left_alone() {
+    let sandbox = sandbox();
+    let before = sandbox.read("a.bloom");
+    sandbox.run("repair a.bloom").is(0, "a.bloom: nothing to repair: 7 pages as written\n", "");
+    assert_eq!(sandbox.read("a.bloom"), before);
+}
+
+#[test]
+fn a_damaged_page_is_named_and_filled() {
+    let sandbox = sandbox();
+    // Half of page 2.
+    overwrite(&sandbox, 5 * 4096, &[0; 2048]);
+    sandbox.run("verify a.bloom").is(
+        1,
+        "a.bloom: damaged: 1 of 7 pages not as written (page 2); restore the file from a copy or \
+         build it again, or run repair, which answers \"maybe\" for what was lost\n",
+        "",
+    );
+    sandbox.run("repair a.bloom").is(
+        0,
+        "a.bloom: repaired: it never answers \"no\" wrongly, but \"maybe\" more often than before
+
+  pages         1 of 7 pages set to all ones (page 2)
+  rate now      16.2 % (1 in 6)
+  advice        restore it from a copy, or build it again, when you can
+",
+        "",
+    );
+    sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 7 pages as written\n", "");
+    sandbox.run_with("check -c a.bloom", numbers(1000)).is(0, ALL_THERE, "");
+    let inspection = sandbox.run("inspect a.bloom").out;
+    let health =
+        "health        closed in good order\n                1 page repaired: set to all ones\n";
+    assert!(inspection.contains(health), "{inspection}");
+    assert!(inspection.contains("rate now      16.2 % (1 in 6)\n"), "{inspection}");
+    sandbox.run("repair a.bloom").is(0, "a.bloom: nothing to repair: 7 pages as written\n", "");
+}
+
+#[test]
+fn a_damaged_page_table_is_made_anew() {
+    let sandbox = sandbox();
+    // The first of the two tables counts in a file that was built: its last entry.
+    overwrite(&sandbox, 9 * 4096 - 6 * 8, &[7; 8]);
+    let reason = "is damaged (checksum b2f4c2fc expected, dab6cc50 found); restore the file from a \
+                  copy, or run repair, which answers \"maybe\" for what was lost\n";
+    for command in ["inspect a.bloom", "check a.bloom 1", "add a.bloom 1"] {
+        let ran = sandbox.run(command);
+        ran.is(2, "", &format!("bloomfile: a.bloom: the page table {reason}"));
+    }
+    sandbox.run("verify a.bloom").is(1, &format!("a.bloom: damaged: the page table {reason}"), "");
+    let ran = sandbox.run("repair a.bloom");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(
+        ran.out.contains(
+            "  pages         1 of 7 pages set to all ones (page 6)\n  page table    was damaged; \
+             made anew\n"
+        ),
+        "{}",
+        ran.out
+    );
+    sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 7 pages as written\n", "");
+    sandbox.run_with("check -c a.bloom", numbers(1000)).is(0, ALL_THERE, "");
+}
+
+#[test]
+fn a_crash_is_told_from_damage() {
+    let sandbox = sandbox();
+    crash(&sandbox);
+    let crashed = sandbox.read("a.bloom");
+    sandbox.run("repair a.bloom").is(
+        0,
+        "a.bloom: recovered after a crash, nothing was damaged: 2 adds replayed\n",
+        "",
+    );
+    sandbox.run("check --all a.bloom sheep cow 1").is(0, "sheep\ncow\n1\n", "");
+
+    // A bit that no record explains, as a power cut may leave it.
+    sandbox.write("a.bloom", &crashed);
+    let byte = crashed[crashed.len() - 4096] | (!crashed[crashed.len() - 4096] & 0x7f);
+    overwrite(&sandbox, 4096, &[byte]);
+    let before = sandbox.read("a.bloom");
+    sandbox.run("verify a.bloom").is(
+        0,
+        "a.bloom: sound: 7 pages, 1 with bits that had not been synced, 2 adds in the journal; \
+         left open by a writer that crashed; nothing synced is lost, and opening it for writing \
+         recovers it\n",
+        "",
+    );
+    sandbox.run("repair a.bloom").is(
+        2,
+        "",
+        "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
+         bloomfile add a.bloom < /dev/null, which keeps 1 page with bits that had not been synced, \
+         or set these pages to all ones with --force\n",
+    );
+    assert_eq!(sandbox.read("a.bloom"), before);
+    sandbox.run("repair --force a.bloom").is(
+        0,
+        "a.bloom: repaired: it never answers \"no\" wrongly, but \"maybe\" more often than before
+
+  pages         1 of 7 pages set to all ones (page 6)
+  crash         recovered: 2 adds replayed
+  rate now      3.03 % (1 in 33)
+  advice        restore it from a copy, or build it again, when you can
+",
+        "",
+    );
+
+    // The same, left to recovery.
+    sandbox.write("a.bloom", &before);
+    sandbox.run("add a.bloom").is(
+        0,
+        "a.bloom: 0 keys read, 0 of them new\n",
+        "bloomfile: a.bloom: recovered after a crash: 2 adds replayed, 1 page with bits that had \
+         not been synced\n",
+    );
+    sandbox.run("check --all a.bloom sheep cow 1").is(0, "sheep\ncow\n1\n", "");
+}
+
+#[test]
+fn damage_after_a_crash() {
+    let sandbox = sandbox();
+    crash(&sandbox);
+    overwrite(&sandbox, 4096, &[0; 4096]);
+    let ran = sandbox.run("inspect a.bloom");
+    assert!(ran.out.contains("health        left open by a writer that crashed;"), "{}", ran.out);
+    let error = "bloomfile: a.bloom: 1 data page is damaged (first: page 6 of segment 0: bits were \
+                 lost); restore the file from a copy, or run repair, which answers \"maybe\" for \
+                 what was lost\n";
+    sandbox.run("add a.bloom x").is(2, "", error);
+    sandbox.run("check a.bloom x").is(2, "", error);
+    let ran = sandbox.run("repair a.bloom");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(
+        ran.out.contains(
+            "  pages         1 of 7 pages set to all ones (page 6)\n  crash         recovered: 2 \
+             adds replayed\n"
+        ),
+        "{}",
+        ran.out
+    );
+    sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 7 pages as written\n", "");
+    sandbox.run_with("check -c a.bloom", numbers(1000)).is(0, ALL_THERE, "");
+}
+
+#[test]
+fn what_cannot_be_repaired() {
+    let sandbox = sandbox();
+    let sound = sandbox.read("a.bloom");
+    let refused = |bytes: &[u8], reason: &str| {
+        sandbox.write("a.bloom", bytes);
+        let ran = sandbox.run("repair a.bloom");
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+        assert!(ran.err.starts_with(&format!("bloomfile: a.bloom: {reason}")), "{}", ran.err);
+        assert!(ran.err.ends_with("; repair cannot help\n"), "{}", ran.err);
+        assert_eq!(sandbox.read("a.bloom"), bytes, "refused, yet changed");
+    };
+    let changed = |places: &[usize]| {
+        let mut bytes = sound.clone();
+        places.iter().for_each(|&place| bytes[place] ^= 1);
+        bytes
+    };
+    refused(&changed(&[40]), "the superblock is damaged (checksum ");
+    // The second slot was never written.
+    refused(&changed(&[4096 + 40]), "both state slots are damaged, so ");
+    refused(&sound[..sound.len() - 1], "is 1097727 bytes long, its headers ");
+    sandbox.run("repair missing.bloom").is(
+        2,
+        "",
+        "bloomfile: missing.bloom: cannot open the file for writing: No such file or directory (os \
+         error 2); check the path\n",
+    );
+}
+
+#[test]
+fn a_file_that_is_being_written_is_not_repaired() {
+    let sandbox = Sandbox::with_filter();
+    let mut writer = sandbox.spawn("add a.bloom");
+    wait_for_writer(&sandbox);
+    let inspection = sandbox.run("inspect a.bloom").out;
+    let health = "health        being written by another process right now\n                the \
+                  figures above are those of its last checkpoint\n";
+    assert!(inspection.contains(health), "{inspection}");
+    sandbox.run("repair a.bloom").is(
+        2,
+        "",
+        "bloomfile: a.bloom: is being written by another process; wait for it to finish, or open \
+         it for reading\n",
+    );
+    writer.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
+    assert!(writer.wait().unwrap().success());
+}
