@@ -2,17 +2,47 @@
 
 use crate::engine::finish_file;
 use crate::error::{Error, Result};
+use crate::fill::fill;
 use crate::format::{Metadata, Superblock, first_extent};
 use crate::hash::Hasher;
-use crate::kernel::{self, Cells};
+use crate::kernel::Cells;
 use crate::plan::Plan;
 use crate::storage::{Draft, FileMap, Map, Mapping, Medium};
 
 /// Fills a new file in bulk; made by [`Options::build`](crate::Options::build).
 ///
 /// Nothing is visible under the file's name until [`finish`](Builder::finish) has made all of it
-/// durable; a builder that is dropped leaves nothing behind. The same keys and options give the
-/// same bytes, in whatever order the keys came.
+/// durable; a builder that is dropped leaves nothing behind. The same keys, in the same order, and
+/// the same options give the same bytes, on any number of threads; in another order they give the
+/// same bits, though [`adds`](Builder::adds) can differ by a key or two that another one hid.
+///
+/// [`add_batch`](Builder::add_batch) works on all cores. Keys that come from many threads are best
+/// hashed there, with a copy of the [`hasher`](Builder::hasher), and handed over as batches of
+/// hashes:
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// use bloomfile::{Options, Reader};
+/// use std::sync::Mutex;
+///
+/// let builder = Options::new().capacity(4000).false_positive_rate(0.01).build(&path)?;
+/// let hasher = builder.hasher();
+/// let builder = Mutex::new(builder);
+/// std::thread::scope(|scope| {
+///     for thread in 0..4u32 {
+///         let builder = &builder;
+///         scope.spawn(move || {
+///             let keys = (1000 * thread..1000 * (thread + 1)).map(u32::to_le_bytes);
+///             let hashes: Vec<u64> = keys.map(|key| hasher.hash(&key)).collect();
+///             builder.lock().unwrap().add_hash_batch(&hashes);
+///         });
+///     }
+/// });
+/// builder.into_inner().unwrap().finish()?;
+/// assert!(Reader::open(&path)?.contains(&3999u32.to_le_bytes()));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
 pub struct Builder {
     draft: Draft,
     superblock: Superblock,
@@ -21,6 +51,7 @@ pub struct Builder {
     hasher: Hasher,
     data: Cells<FileMap>,
     adds: u64,
+    threads: usize,
     identity_from_contents: bool,
 }
 
@@ -45,6 +76,7 @@ impl Builder {
             metadata,
             data: Cells::new(*plan.geometry(), data)?,
             adds: 0,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
             identity_from_contents,
         })
     }
@@ -56,14 +88,45 @@ impl Builder {
 
     /// Adds the hash of a key, as [`Hasher`] gives it.
     pub fn add_hash(&mut self, hash: u64) -> bool {
-        let geometry = self.plan.geometry();
-        let mut new = false;
-        for row in 0..geometry.row_count() {
-            let (word, bit) = kernel::place(geometry, hash, row);
-            new |= self.data.fetch_or(word, bit) & bit == 0;
-        }
+        let new = self.data.add(hash);
         self.adds += u64::from(new);
         new
+    }
+
+    /// Adds many keys, on all cores; how many of them changed the filter.
+    ///
+    /// The more at once the better: from some ten thousand on they are sorted by region of the
+    /// filter and each region is filled from the cache. Memory stays bounded however many there
+    /// are (16 MiB for each thread).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// let mut builder =
+    ///     bloomfile::Options::new().capacity(3).false_positive_rate(0.01).build(&path)?;
+    /// assert_eq!(builder.add_batch(&["lorem", "ipsum", "lorem"]), 2);
+    /// builder.finish()?;
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn add_batch<K: AsRef<[u8]> + Sync>(&mut self, keys: &[K]) -> u64 {
+        let hasher = self.hasher;
+        self.fill(keys.len(), |at| hasher.hash(keys[at].as_ref()))
+    }
+
+    /// As [`add_batch`](Self::add_batch), for hashes.
+    pub fn add_hash_batch(&mut self, hashes: &[u64]) -> u64 {
+        self.fill(hashes.len(), |at| hashes[at])
+    }
+
+    fn fill(&mut self, count: usize, hash: impl Fn(usize) -> u64 + Sync) -> u64 {
+        let new = fill(&self.data, self.threads, count, hash);
+        self.adds += new;
+        new
+    }
+
+    /// The number of threads that batches are added on; by default as many as there are cores.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
     }
 
     /// The hasher of the file.

@@ -39,6 +39,7 @@
 mod builder;
 mod engine;
 mod error;
+mod fill;
 mod filter;
 mod format;
 mod geometry;

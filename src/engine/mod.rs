@@ -192,12 +192,13 @@ impl<M: Medium> Engine<M> {
     /// Adds many hashes, each given by `hash`; how many of them changed the filter.
     #[inline]
     pub(crate) fn add_batch(&self, count: usize, hash: impl FnMut(usize) -> u64) -> Result<u64> {
-        let mut new = 0;
+        let mut new = Ok(0);
         self.segment.data.visit_batch(count, hash, |hash| {
-            new += u64::from(self.add_hash(hash)?);
-            Ok(())
-        })?;
-        Ok(new)
+            if let Ok(so_far) = new {
+                new = self.add_hash(hash).map(|changed| so_far + u64::from(changed));
+            }
+        });
+        new
     }
 
     /// The way of a key that was not in when its adder looked.

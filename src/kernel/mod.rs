@@ -206,19 +206,25 @@ impl<Q: Map> Cells<Q> {
         &self,
         count: usize,
         hash: impl FnMut(usize) -> u64,
-        mut visit: impl FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
-        let mut result = Ok(());
-        let visit = |_, hash| {
-            if result.is_ok() {
-                result = visit(hash);
-            }
-        };
+        mut visit: impl FnMut(u64),
+    ) {
+        let visit = |_, hash| visit(hash);
         match self.kernel {
             Kernel::Drawn => ahead(count, hash, |hash| portable::prefetch_drawn(self, hash), visit),
             _ => ahead(count, hash, |hash| prefetch(self.line_pointer(hash)), visit),
         }
-        result
+    }
+
+    /// Turns on all cells of a hash; true when one of them was off.
+    ///
+    /// Nobody else changes the cells meanwhile.
+    #[inline]
+    pub(crate) fn add(&self, hash: u64) -> bool {
+        let mask = self.missing(hash);
+        if mask != 0 {
+            self.set(hash, mask, |_| {});
+        }
+        mask != 0
     }
 
     /// The block of a hash, in the layouts whose blocks are so many that threads that change
