@@ -1,6 +1,6 @@
 //! Bulk loading: a file that is filled without a journal and published when it is whole.
 
-use crate::engine::finish_file;
+use crate::engine::{describe_pages, finish_file};
 use crate::error::{Error, Result};
 use crate::fill::fill;
 use crate::format::{Metadata, Superblock, first_extent};
@@ -141,12 +141,14 @@ impl Builder {
 
     /// Writes checksums and headers, makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
+        let medium = self.draft.medium()?;
+        let extent = first_extent(&self.superblock, self.plan.geometry());
+        describe_pages(&medium, &extent, self.data.words())?;
         finish_file(
-            &self.draft.medium()?,
+            &medium,
             self.superblock,
             &self.plan,
             self.metadata,
-            self.data.words(),
             self.adds,
             self.identity_from_contents,
         )?;

@@ -1,10 +1,12 @@
 //! One error for everything: each variant says what is wrong and what to do about it.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// What can go wrong, with a sentence the user can act on.
 ///
-/// The messages do not name the file: whoever holds the path adds it.
+/// The messages do not name the file: whoever holds the path adds it. Where several files are
+/// taken, [`Error::Input`] says which one it is about.
 ///
 /// ```
 /// use bloomfile::{Error, Options};
@@ -183,6 +185,15 @@ pub enum Error {
     )]
     Poisoned,
 
+    /// Something is wrong with one of several files.
+    #[error("{}: {source}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+
     /// Two filters that cannot be combined.
     #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
     Incompatible {
@@ -210,7 +221,7 @@ impl Error {
     /// ```
     pub fn is_bad_file(&self) -> bool {
         matches!(
-            self,
+            self.cause(),
             Error::NotABloomfile { .. }
                 | Error::TextMode { .. }
                 | Error::Version { .. }
@@ -230,9 +241,29 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         self.is_bad_file()
             && !matches!(
-                self,
+                self.cause(),
                 Error::NotABloomfile { .. } | Error::Version { .. } | Error::Features { .. }
             )
+    }
+
+    /// What is wrong, without which of several files it is wrong with.
+    ///
+    /// ```
+    /// use bloomfile::{Error, SetOperation};
+    ///
+    /// let error = SetOperation::new().fold("no such file", 2, "small").unwrap_err();
+    /// assert!(matches!(error, Error::Input { .. }));
+    /// assert!(matches!(error.cause(), Error::Io { .. }));
+    /// ```
+    pub fn cause(&self) -> &Error {
+        match self {
+            Error::Input { source, .. } => source.cause(),
+            other => other,
+        }
+    }
+
+    pub(crate) fn of_input(self, path: &Path) -> Error {
+        Error::Input { path: path.to_owned(), source: Box::new(self) }
     }
 
     pub(crate) fn io(action: &'static str) -> impl FnOnce(io::Error) -> Error {

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 use crate::format::encode_metadata;
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
+use crate::ops::{Absorbed, union_into};
+use crate::reader::Reader;
 use crate::report::Recovery;
 use crate::storage::FileMedium;
 
@@ -194,6 +196,31 @@ impl Filter {
     /// ```
     pub fn sync_with_mark(&self, mark: u64) -> Result<()> {
         self.engine.sync(Some(mark))
+    }
+
+    /// Takes in every key of another file, durably: it ends in a checkpoint.
+    ///
+    /// The file has this filter's size or a whole multiple of it, and the same seed, layout and
+    /// rows; otherwise it is refused with [`Error::Incompatible`]. It is verified from end to end
+    /// before the first bit of this filter changes, and read as it is now: keys that another
+    /// process added since the reader was opened come as well. Other threads may add and ask
+    /// meanwhile. The number of [`adds`](Filter::adds) rises by the keys that the bits say are
+    /// new.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name| folder.path().join(name);
+    /// use bloomfile::{Options, Reader};
+    ///
+    /// let options = Options::new().capacity(1000).false_positive_rate(0.01);
+    /// let (filter, other) = (options.create(at("a"))?, options.create(at("b"))?);
+    /// other.add(b"sheep")?;
+    /// let absorbed = filter.union_from(&Reader::open(at("b"))?)?;
+    /// assert!(filter.contains(b"sheep") && absorbed.keys.contains(1.0));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn union_from(&self, reader: &Reader) -> Result<Absorbed> {
+        union_into(&self.engine, reader)
     }
 
     /// The mark that was last synced; 0 before the first.

@@ -282,11 +282,28 @@ impl Geometry {
             - self.usable_before(word * span, cell_bits)
     }
 
+    /// Pages whose ones are counted together: those of one row of the `rows` layout, each of which
+    /// starts on a page, and all pages of the others.
+    pub(crate) const fn row_pages(&self, cell_bits: u32) -> u64 {
+        match self.layout {
+            Layout::Rows => self.row_span(cell_bits) * cell_bits as u64 / (8 * PAGE_BYTES),
+            _ => self.pages(cell_bits),
+        }
+    }
+
     /// What a fold divides: the blocks of the blocked layouts, the cells of a row of the others.
     pub const fn foldable(&self) -> u64 {
         match self.layout {
             Layout::Rows | Layout::Flat => self.row_cells,
             Layout::Page | Layout::Line => self.blocks,
+        }
+    }
+
+    /// The name of what a fold divides.
+    pub(crate) const fn fold_unit(&self) -> &'static str {
+        match self.layout {
+            Layout::Rows | Layout::Flat => "row bits",
+            Layout::Page | Layout::Line => "blocks",
         }
     }
 
@@ -302,10 +319,7 @@ impl Geometry {
     pub fn folded(&self, factor: u64) -> Result<Self> {
         let size = self.foldable();
         if factor == 0 || !size.is_multiple_of(factor) {
-            let unit = match self.layout {
-                Layout::Rows | Layout::Flat => "row bits",
-                Layout::Page | Layout::Line => "blocks",
-            };
+            let unit = self.fold_unit();
             return Err(Error::parameter(
                 "fold factor",
                 factor,

@@ -67,6 +67,12 @@ impl Hasher {
         self.seed
     }
 
+    /// The same hash of bytes that come in parts.
+    pub(crate) fn stream(&self) -> seahash::SeaHasher {
+        let [a, b, c, d] = self.words;
+        seahash::SeaHasher::with_seeds(a, b, c, d)
+    }
+
     /// The hash of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
@@ -184,6 +190,21 @@ mod tests {
                 let key = vec![byte; length];
                 assert_eq!(hasher.hash(&key), seahash::hash(&key));
             }
+        }
+    }
+
+    #[test]
+    fn a_stream_of_parts_gives_the_hash_of_the_whole() {
+        use std::hash::Hasher as _;
+        let hasher = Hasher::new(3);
+        for parts in [vec![4096, 4096, 8192], vec![4096; 5], vec![1, 2, 3, 50, 4096]] {
+            let bytes = noise(parts.iter().sum(), 5);
+            let (mut stream, mut rest) = (hasher.stream(), &bytes[..]);
+            for part in parts {
+                stream.write(&rest[..part]);
+                rest = &rest[part..];
+            }
+            assert_eq!(stream.finish(), hasher.hash(&bytes));
         }
     }
 

@@ -27,6 +27,9 @@
 //! | keys that arrive over time | add and ask, durably | [`Options::create`], [`Filter::open`] |
 //! | all the keys at once | a file to ship | [`Options::build`] |
 //! | a file | to ask it | [`Reader`] |
+//! | several files | one file, or a smaller one | [`SetOperation`], [`Filter::union_from`] |
+//! | two files | to know how they relate | [`compare`] |
+//! | many files | to know which may hold a key | [`Readers`], [`Except`] |
 //! | a file | to know what it is and whether it is sound | [`inspect`], [`verify`] |
 //! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
@@ -45,6 +48,7 @@ mod format;
 mod geometry;
 mod hash;
 mod kernel;
+mod ops;
 mod options;
 pub mod plan;
 mod random;
@@ -61,6 +65,10 @@ pub use geometry::{
     Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
 };
 pub use hash::Hasher;
+pub use ops::{
+    Absorbed, Comparison, Contents, Derivation, Except, InputSummary, PageComparison, PageRun,
+    ParameterPair, Progress, Readers, Relation, SetOperation, compare,
+};
 pub use options::Options;
 pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};

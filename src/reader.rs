@@ -14,8 +14,8 @@ use crate::format::{JOURNAL_OFFSET, State};
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::kernel::Cells;
-use crate::report::Health;
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
+use crate::report::{Counted, Health};
+use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, Words};
 
 /// How often opening is tried again when a writer changed the headers under it.
 const TRIES: u32 = 50;
@@ -40,6 +40,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub struct Reader {
+    medium: FileMedium,
     hasher: Hasher,
     /// The data as the file has it.
     data: Cells<FileMap>,
@@ -97,7 +98,7 @@ impl ReadOptions {
     /// Opens a file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
         let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-        Reader::from_medium(&FileMedium::new(file), self.verify)
+        Reader::from_medium(FileMedium::new(file), self.verify)
     }
 }
 
@@ -110,9 +111,9 @@ impl Reader {
         ReadOptions::new().open(path)
     }
 
-    fn from_medium(medium: &FileMedium, verify: bool) -> Result<Self> {
-        let examined = examine(medium)?;
-        let Examined { loaded, health, journalled } = &examined;
+    fn from_medium(medium: FileMedium, verify: bool) -> Result<Self> {
+        let examined = examine(&medium)?;
+        let Examined { loaded, health, journalled, .. } = &examined;
         let cell_bits = loaded.superblock.cells.bits();
         let record = &loaded.slot.segments[0];
         let extent = record.extent(cell_bits);
@@ -124,7 +125,7 @@ impl Reader {
         // has to prove itself (F-34).
         let doubtful = *health == Health::Clean && loaded.other_slot_damaged;
         if (verify && *health != Health::Live) || doubtful {
-            let table = read_table(medium, record, cell_bits)?;
+            let table = read_table(&medium, record, cell_bits)?;
             let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
             let check = check_pages(data.words(), &table, news);
             match health {
@@ -142,7 +143,26 @@ impl Reader {
                 Some(Box::new(Replayed { data: private, headers, signature }))
             }
         };
-        Ok(Reader { hasher: Hasher::new(loaded.superblock.hash_seed), data, replayed, examined })
+        let hasher = Hasher::new(loaded.superblock.hash_seed);
+        Ok(Reader { medium, hasher, data, replayed, examined })
+    }
+
+    /// The same file, as it is now.
+    pub(crate) fn reopen(&self) -> Result<Self> {
+        let medium = self.medium.try_clone().map_err(Error::io("open the file"))?;
+        Self::from_medium(medium, false)
+    }
+
+    pub(crate) fn medium(&self) -> &FileMedium {
+        &self.medium
+    }
+
+    pub(crate) fn examined(&self) -> &Examined {
+        &self.examined
+    }
+
+    pub(crate) fn words(&self) -> &Words {
+        self.data().words()
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
@@ -257,6 +277,8 @@ pub(crate) struct Examined {
     pub(crate) health: Health,
     /// What the journal says, when the writer crashed.
     pub(crate) journalled: Option<Journalled>,
+    /// What the page table of each segment counts.
+    pub(crate) counted: Vec<Counted>,
 }
 
 impl Examined {
@@ -312,10 +334,16 @@ fn examine_once(medium: &FileMedium) -> Result<Examined> {
         }
     }
     let cell_bits = loaded.superblock.cells.bits();
+    let mut counted = Vec::new();
     for segment in &loaded.slot.segments {
-        visit_table(medium, segment, cell_bits, |_| {})?;
+        let (mut ones, mut pages) = (Counted::new(&segment.geometry, cell_bits), 0..);
+        visit_table(medium, segment, cell_bits, |entry| {
+            let page = pages.next().unwrap_or_default();
+            ones.add(&segment.geometry, cell_bits, page, entry.ones);
+        })?;
+        counted.push(ones);
     }
-    Ok(Examined { loaded, health, journalled })
+    Ok(Examined { loaded, health, journalled, counted })
 }
 
 /// Whether a writer has the file.

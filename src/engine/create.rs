@@ -1,11 +1,14 @@
 //! The first bytes of a new file, written before anyone can see it (F-80, F-81).
 
+use std::hash::Hasher as _;
+
 use super::checkpoint::encode_table;
+use super::load::visit_table_bytes;
 use super::{PAGE_WORDS, scan};
 use crate::error::{Error, Result};
 use crate::format::{
-    JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot, State, Superblock,
-    first_extent,
+    ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot,
+    State, Superblock, first_extent,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::hash::Hasher;
@@ -22,11 +25,55 @@ pub(crate) fn create_file<M: Medium>(
 ) -> Result<()> {
     let pages = plan.geometry().pages(superblock.cells.bits());
     let table = vec![PageEntry::empty(); pages as usize];
-    let slot = first_slot(superblock, plan, metadata, [medium.salt(), medium.salt()]);
-    write_headers(medium, superblock, slot, &table)
+    let mut slot = first_slot(superblock, plan, metadata, [medium.salt(), medium.salt()]);
+    let segment = &mut slot.segments[0];
+    let (table, crc, ones) = encode_table(&table);
+    (segment.table_crc, segment.ones) = (crc, ones);
+    medium
+        .write_at(&table, segment.extent(superblock.cells.bits()).table(0))
+        .map_err(Error::io("write the new file"))?;
+    write_headers(medium, superblock, &slot)
 }
 
-/// Fills in the headers of a file whose data is complete; the journal is all there is to come.
+/// Describes the pages of a file whose data is complete in its page table, on all cores.
+pub(crate) fn describe_pages<M: Medium>(medium: &M, extent: &Extent, words: &Words) -> Result<()> {
+    const PART: u64 = 4096;
+    scan::on_all_cores(extent.pages, |pages| {
+        let mut bytes = [0; PAGE_BYTES as usize];
+        let mut start = pages.start;
+        while start < pages.end {
+            let part = start..(start + PART).min(pages.end);
+            let entries: Vec<PageEntry> = part
+                .clone()
+                .map(|page| {
+                    words.copy(page as usize * PAGE_WORDS, &mut bytes);
+                    PageEntry::of(&bytes)
+                })
+                .collect();
+            write_table_part(medium, extent, start, &entries)?;
+            start = part.end;
+        }
+        Ok(())
+    })
+    .into_iter()
+    .collect()
+}
+
+/// Writes the entries of the pages from `first_page` on to page table 0 of a new file.
+pub(crate) fn write_table_part<M: Medium>(
+    medium: &M,
+    extent: &Extent,
+    first_page: u64,
+    entries: &[PageEntry],
+) -> Result<()> {
+    let bytes: Vec<u8> = entries.iter().flat_map(PageEntry::encode).collect();
+    medium
+        .write_at(&bytes, extent.table(0) + first_page * ENTRY_BYTES as u64)
+        .map_err(Error::io("write the new file"))
+}
+
+/// Fills in the headers of a file whose data and page table 0 are complete, in bounded memory, and
+/// tells what it wrote; the journal is all there is to come.
 ///
 /// With `identity_from_contents` the same keys and options give the same bytes.
 pub(crate) fn finish_file<M: Medium>(
@@ -34,36 +81,39 @@ pub(crate) fn finish_file<M: Medium>(
     mut superblock: Superblock,
     plan: &Plan,
     metadata: Metadata,
-    words: &Words,
     adds: u64,
     identity_from_contents: bool,
-) -> Result<()> {
-    let pages = plan.geometry().pages(superblock.cells.bits());
-    let table: Vec<PageEntry> = scan::on_all_cores(pages, |pages| {
-        let mut bytes = [0; PAGE_BYTES as usize];
-        pages
-            .map(|page| {
-                words.copy(page as usize * PAGE_WORDS, &mut bytes);
-                PageEntry::of(&bytes)
-            })
-            .collect::<Vec<_>>()
-    })
-    .concat();
+) -> Result<(Superblock, Slot)> {
     let mut slot = first_slot(&superblock, plan, metadata, [0, 0]);
     slot.segments[0].adds = adds;
     if identity_from_contents {
         superblock.uuid = [0; 16];
-        let mut bytes = superblock.encode();
-        bytes.extend(slot.encode()?);
-        bytes.extend(encode_table(&table).0);
-        let half = |seed| Hasher::new(seed).hash(&bytes);
-        superblock.uuid = random::uuid_from([half(1), half(2)], 8);
-        (slot.salt, slot.next_salt) = (half(3), half(4));
+    }
+    let headers = [superblock.encode(), slot.encode()?];
+    let mut halves = [1, 2, 3, 4].map(|seed| Hasher::new(seed).stream());
+    let mut crc = crc32fast::Hasher::new();
+    let mut ones = 0;
+    let mut hash = |bytes: &[u8]| halves.iter_mut().for_each(|half| half.write(bytes));
+    headers.iter().for_each(|bytes| hash(bytes));
+    let extent = first_extent(&superblock, plan.geometry());
+    visit_table_bytes(medium, extent.table(0), extent.pages, |bytes| {
+        hash(bytes);
+        crc.update(bytes);
+        // The bytes behind the last entry are zeros.
+        let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
+        ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();
+    })?;
+    (slot.segments[0].table_crc, slot.segments[0].ones) = (crc.finalize(), ones);
+    if identity_from_contents {
+        let [first, second, salt, next_salt] = halves.map(|half| half.finish());
+        superblock.uuid = random::uuid_from([first, second], 8);
+        (slot.salt, slot.next_salt) = (salt, next_salt);
     } else {
         let salt = |seed| Hasher::new(seed).hash(&superblock.uuid);
         (slot.salt, slot.next_salt) = (salt(3), salt(4));
     }
-    write_headers(medium, &superblock, slot, &table)
+    write_headers(medium, &superblock, &slot)?;
+    Ok((superblock, slot))
 }
 
 /// The slot of a file that holds nothing yet.
@@ -94,16 +144,7 @@ fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [
     }
 }
 
-fn write_headers<M: Medium>(
-    medium: &M,
-    superblock: &Superblock,
-    mut slot: Slot,
-    table: &[PageEntry],
-) -> Result<()> {
-    let segment = &mut slot.segments[0];
-    let extent = segment.extent(superblock.cells.bits());
-    let (table, crc, ones) = encode_table(table);
-    (segment.table_crc, segment.ones) = (crc, ones);
+fn write_headers<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) -> Result<()> {
     let write = |bytes: &[u8], offset| {
         medium.write_at(bytes, offset).map_err(Error::io("write the new file"))
     };
@@ -115,7 +156,6 @@ fn write_headers<M: Medium>(
         let length = CHUNK.min(superblock.journal_bytes - start) as usize;
         write(&zeros[..length], JOURNAL_OFFSET + start)?;
     }
-    write(&table, extent.table(0))?;
     write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
     write(&superblock.encode(), 0)
 }

@@ -98,6 +98,13 @@ impl<M: Medium> Journal<M> {
         }
     }
 
+    /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with a stripe
+    /// held.
+    pub(super) fn exhaust(&self) {
+        // One beyond the capacity, so that a journal without room for a record has news as well.
+        self.next.fetch_max(self.capacity + 1, Ordering::Relaxed);
+    }
+
     /// Whether anything was written in this epoch.
     pub(super) fn has_records(&self) -> bool {
         self.next.0.load(Ordering::Relaxed) != 0

@@ -1,5 +1,7 @@
 //! What every way of opening a file begins with: superblock, slots, page table, and no data.
 
+use std::ops::Range;
+
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::error::{Error, Result};
@@ -138,6 +140,22 @@ pub(crate) fn read_table<M: Medium>(
     Ok(table)
 }
 
+/// Reads the entries of some pages. The table as a whole is not checked: it was when the file was
+/// opened, and a page that does not match its entry is looked into anyway.
+pub(crate) fn read_table_part<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+    pages: Range<u64>,
+) -> Result<Vec<PageEntry>> {
+    let start = segment.extent(cell_bits).table(segment.table);
+    let mut bytes = vec![0; (pages.end - pages.start) as usize * ENTRY_BYTES];
+    medium
+        .read_at(&mut bytes, start + pages.start * ENTRY_BYTES as u64)
+        .map_err(Error::io("read the page table"))?;
+    Ok(bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode).collect())
+}
+
 /// Shows every entry of a segment's current page table, in bounded memory, and checks the whole.
 pub(crate) fn visit_table<M: Medium>(
     medium: &M,
@@ -145,26 +163,19 @@ pub(crate) fn visit_table<M: Medium>(
     cell_bits: u32,
     mut visit: impl FnMut(PageEntry),
 ) -> Result<()> {
-    const CHUNK: u64 = 64 * PAGE_BYTES;
     let extent = segment.extent(cell_bits);
-    let (start, length) = (extent.table(segment.table), table_bytes(extent.pages));
     let mut crc = crc32fast::Hasher::new();
     let mut left = extent.pages;
     let mut ones = 0;
-    let mut bytes = vec![0; CHUNK.min(length) as usize];
-    let mut at = 0;
-    while at < length {
-        let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
-        medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;
-        crc.update(chunk);
-        for entry in chunk.chunks_exact(ENTRY_BYTES).take(left as usize) {
+    visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
+        crc.update(bytes);
+        for entry in bytes.chunks_exact(ENTRY_BYTES).take(left as usize) {
             let entry = PageEntry::decode(entry);
             ones += u64::from(entry.ones);
             left -= 1;
             visit(entry);
         }
-        at += chunk.len() as u64;
-    }
+    })?;
     let found = crc.finalize();
     if found != segment.table_crc {
         return Err(Error::PageTable { expected: segment.table_crc, found });
@@ -172,6 +183,24 @@ pub(crate) fn visit_table<M: Medium>(
     if ones != segment.ones {
         let reason = format!("the page table counts {ones}");
         return Err(Error::field("the slot", "segment ones", segment.ones, reason));
+    }
+    Ok(())
+}
+
+/// Shows the bytes of the table over `pages` pages at `start`, in bounded memory.
+pub(super) fn visit_table_bytes<M: Medium>(
+    medium: &M,
+    start: u64,
+    pages: u64,
+    mut visit: impl FnMut(&[u8]),
+) -> Result<()> {
+    const CHUNK: u64 = 64 * PAGE_BYTES;
+    let length = table_bytes(pages);
+    let mut bytes = vec![0; CHUNK.min(length) as usize];
+    for at in (0..length).step_by(CHUNK as usize) {
+        let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
+        medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;
+        visit(chunk);
     }
     Ok(())
 }

@@ -12,16 +12,21 @@ mod repair;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod union;
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-pub(crate) use create::{create_file, finish_file};
+pub(crate) use create::{create_file, describe_pages, finish_file, write_table_part};
 pub(crate) use load::{
-    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, visit_table,
+    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, read_table_part,
+    visit_table,
 };
 pub(crate) use recovery::{Journalled, replay_private};
-pub(crate) use scan::{PageCheck, check_pages, recheck_pages};
+pub(crate) use scan::{
+    PageCheck, Verdict, WINDOW, WordBits, check_pages, clear_bits, page_news, recheck_pages,
+    settle_pages, split_on_all_cores,
+};
 
 use crate::error::{Error, Result};
 use crate::format::{PageEntry, Record, Slot, State, Superblock};

@@ -28,6 +28,8 @@ pub(crate) struct Journalled {
     pub(crate) missing: u64,
     /// Records from the first to the last that can be read.
     pub(crate) extent: u64,
+    /// No record is free, so that adds may have gone unlogged.
+    pub(crate) full: bool,
 }
 
 impl Journalled {
@@ -56,6 +58,7 @@ impl Journalled {
         let mut news = Vec::new();
         let mut bytes = vec![0; CHUNK.min(length)];
         let mut index = 0;
+        let mut full = true;
         for start in (0..length).step_by(CHUNK) {
             let chunk = &mut bytes[..CHUNK.min(length - start)];
             medium
@@ -67,6 +70,7 @@ impl Journalled {
                 });
                 let record = epoch.decode(index, words).or_else(|| mend(epoch, index, words));
                 groups.take(u64::from(index), record);
+                full = record.is_some();
                 if let Some(Record::Key { hash, mask }) = record {
                     add_bits(geometry, hash, mask, &mut news);
                 }
@@ -81,6 +85,7 @@ impl Journalled {
             hole: groups.hole,
             missing: groups.missing_before_last,
             extent: groups.extent,
+            full,
         })
     }
 

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use super::Health;
-use crate::engine::visit_table;
+use super::{Counted, Health};
 use crate::error::{Error, Result};
 use crate::format::{CellKind, FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
-use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::geometry::Geometry;
 use crate::plan::{self, Estimate};
 use crate::reader::{Examined, examine};
-use crate::storage::{FileMedium, Medium};
+use crate::storage::FileMedium;
 
 /// What a file says of itself; made by [`inspect`].
 #[derive(Clone, Debug, PartialEq)]
@@ -115,14 +114,15 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let medium = FileMedium::new(file);
     let examined = examine(&medium)?;
     let mark = examined.mark();
-    let Examined { loaded, health, journalled } = examined;
+    let Examined { loaded, health, journalled, counted } = examined;
     let (superblock, slot) = (loaded.superblock, loaded.slot);
     let cell_bits = superblock.cells.bits();
     let segments = slot
         .segments
         .iter()
-        .map(|segment| inspect_segment(&medium, segment, cell_bits))
-        .collect::<Result<Vec<_>>>()?;
+        .zip(counted)
+        .map(|(segment, counted)| inspect_segment(segment, counted, cell_bits))
+        .collect();
     Ok(Inspection {
         format_version: FORMAT_VERSION,
         uuid: uuid_text(&superblock.uuid),
@@ -147,16 +147,11 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     })
 }
 
-fn inspect_segment<M: Medium>(
-    medium: &M,
-    segment: &SegmentRecord,
-    cell_bits: u32,
-) -> Result<SegmentInspection> {
+fn inspect_segment(segment: &SegmentRecord, counted: Counted, cell_bits: u32) -> SegmentInspection {
     let geometry = segment.geometry;
     let extent = segment.extent(cell_bits);
-    let counted = count_ones(medium, segment, cell_bits)?;
     let cells = geometry.cells();
-    Ok(SegmentInspection {
+    SegmentInspection {
         geometry,
         capacity: Some(segment.capacity).filter(|&capacity| capacity != 0),
         adds: segment.adds,
@@ -167,73 +162,12 @@ fn inspect_segment<M: Medium>(
         cells,
         ones: segment.ones,
         fill: segment.ones as f64 / cells as f64,
-        keys: plan::estimate_keys(&geometry, &counted.sound_ones(&geometry)),
+        keys: counted.keys(&geometry),
         rate_now: counted.rate_now(&geometry),
         rate_at_capacity: (segment.capacity != 0)
             .then(|| plan::false_positive_rate(&geometry, segment.capacity)),
         row_ones: counted.ones,
-    })
-}
-
-/// What a page table says of each row of the `rows` layout, or of all for the others.
-pub(crate) struct Counted {
-    /// Cells that are set.
-    pub(crate) ones: Vec<u64>,
-    /// Cells in pages that are all ones, as repairs leave them: they tell nothing of the keys.
-    full: Vec<u64>,
-}
-
-impl Counted {
-    /// The ones there would be if the full pages were as full as the others: what the number of
-    /// keys is estimated from.
-    fn sound_ones(&self, geometry: &Geometry) -> Vec<u64> {
-        let cells = geometry.cells() / self.ones.len() as u64;
-        let extrapolate = |(&ones, &full): (&u64, &u64)| match cells - full {
-            0 => ones,
-            sound => ((ones - full) as f64 * cells as f64 / sound as f64) as u64,
-        };
-        self.ones.iter().zip(&self.full).map(extrapolate).collect()
     }
-
-    /// The false positive rate now: whatever falls into a full block is "maybe".
-    fn rate_now(&self, geometry: &Geometry) -> f64 {
-        match geometry.layout() {
-            Layout::Rows | Layout::Flat => plan::rate_at_fill(geometry, &self.ones),
-            Layout::Page | Layout::Line => {
-                let full = self.full[0] as f64 / geometry.cells() as f64;
-                full + (1.0 - full) * plan::rate_at_fill(geometry, &self.sound_ones(geometry))
-            }
-        }
-    }
-}
-
-/// Counts the ones from the page table alone.
-pub(crate) fn count_ones<M: Medium>(
-    medium: &M,
-    segment: &SegmentRecord,
-    cell_bits: u32,
-) -> Result<Counted> {
-    let geometry = &segment.geometry;
-    let pages = segment.extent(cell_bits).pages;
-    // Each row of the `rows` layout starts on a page (F-56).
-    let (rows, row_pages) = match geometry.layout() {
-        Layout::Rows => {
-            let row_bits = geometry.row_span(cell_bits) * u64::from(cell_bits);
-            (geometry.row_count() as usize, row_bits / (8 * PAGE_BYTES))
-        }
-        _ => (1, pages),
-    };
-    let mut counted = Counted { ones: vec![0; rows], full: vec![0; rows] };
-    let mut page = 0;
-    visit_table(medium, segment, cell_bits, |entry| {
-        let (row, ones) = ((page / row_pages) as usize, u64::from(entry.ones));
-        counted.ones[row] += ones;
-        if ones == geometry.page_cells(page, cell_bits) {
-            counted.full[row] += ones;
-        }
-        page += 1;
-    })?;
-    Ok(counted)
 }
 
 /// A UUID in its usual form.

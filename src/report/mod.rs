@@ -1,9 +1,12 @@
 //! What is said of files: recovery, inspection, verification.
 
+mod counted;
 mod inspect;
 mod repair;
 mod verify;
 
+pub(crate) use counted::Counted;
+pub(crate) use inspect::uuid_text;
 pub use inspect::{Inspection, SegmentInspection, inspect};
 pub use repair::{Repair, repair};
 pub use verify::{Verification, verify};

@@ -66,7 +66,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
     let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
     let medium = FileMedium::new(file);
     let examined = examine(&medium)?;
-    let Examined { loaded, health, journalled } = &examined;
+    let Examined { loaded, health, journalled, .. } = &examined;
     let cell_bits = loaded.superblock.cells.bits();
     let record = &loaded.slot.segments[0];
     let extent = record.extent(cell_bits);

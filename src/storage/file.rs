@@ -20,6 +20,11 @@ impl FileMedium {
         FileMedium { file }
     }
 
+    /// Another handle on the same file, with the same locks.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(FileMedium { file: self.file.try_clone()? })
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
     }

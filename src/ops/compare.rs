@@ -1,0 +1,293 @@
+//! How two files relate.
+
+use std::path::Path;
+
+use super::compatible::{Parameters, common_geometry, factor_to};
+use super::derive::{InputSummary, summary};
+use super::source::{PAGE, Source};
+use super::stream::each_few_pages;
+use crate::error::{Error, Result};
+use crate::format::PageEntry;
+use crate::geometry::Geometry;
+use crate::plan::{self, Overlap};
+use crate::report::{Counted, Health};
+
+/// Most runs of differing pages that are kept.
+const MOST_RUNS: usize = 1000;
+
+/// How two files relate; made by [`compare`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The first file.
+    pub a: InputSummary,
+    /// The second file.
+    pub b: InputSummary,
+    /// What they were made with, side by side.
+    pub parameters: Vec<ParameterPair>,
+    /// How their bits and keys relate, or why that cannot be told.
+    pub contents: Contents,
+}
+
+/// How the contents of two files relate.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Contents {
+    /// They were built so differently that their bits cannot be held against each other.
+    Incomparable {
+        /// The first parameter that differs.
+        reason: String,
+    },
+    /// What holding the bits against each other gave.
+    Compared(Box<PageComparison>),
+}
+
+/// What comparing the bits of two files gave, the larger of them folded to the size of the other.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PageComparison {
+    /// The geometry at which they were compared.
+    pub geometry: Geometry,
+    /// Whether the bits of one are all in the other.
+    pub relation: Relation,
+    /// Estimated sizes and overlap.
+    pub overlap: Overlap,
+    /// Pages at that geometry.
+    pub pages: u64,
+    /// Pages that are not alike.
+    pub pages_differing: u64,
+    /// Pages whose data was read; those of two closed files that are alike need not be.
+    pub pages_read: u64,
+    /// Which pages are not alike, in runs; the first 1,000 runs at most.
+    pub differing: Vec<PageRun>,
+}
+
+/// Neighbouring pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PageRun {
+    /// The first one.
+    pub first: u64,
+    /// How many there are.
+    pub pages: u64,
+}
+
+/// One parameter of two files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ParameterPair {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value in the first file.
+    pub a: String,
+    /// Its value in the second file.
+    pub b: String,
+}
+
+impl ParameterPair {
+    /// Whether both have the same value.
+    pub fn is_same(&self) -> bool {
+        self.a == self.b
+    }
+}
+
+/// Whether the bits of one file are all in another. A filter whose bits include another's answers
+/// "maybe" to every key of it; the reverse does not follow: keys are not bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Relation {
+    /// The same bits.
+    Equal,
+    /// The first file has all bits of the second, and more.
+    Superset,
+    /// The second file has all bits of the first, and more.
+    Subset,
+    /// Each has bits that the other has not.
+    Neither,
+}
+
+impl Relation {
+    /// One clause on what that means of `A` and `B`.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Relation::Equal => "A and B have the same bits",
+            Relation::Superset => "A has all bits of B, and more",
+            Relation::Subset => "B has all bits of A, and more",
+            Relation::Neither => "each has bits that the other has not",
+        }
+    }
+}
+
+/// Compares two files: their parameters, how many keys they hold and share, whether one includes
+/// the other, and which pages differ.
+///
+/// Of two files that were closed in good order and have the same size, only the pages whose
+/// checksums differ are read.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name| folder.path().join(name);
+/// use bloomfile::{Contents, Options, Relation, compare};
+///
+/// for (name, keys) in [("more", 0..2000u32), ("less", 0..1000)] {
+///     let mut file = Options::new().capacity(2000).false_positive_rate(0.01).build(at(name))?;
+///     keys.for_each(|key| drop(file.add(&key.to_le_bytes())));
+///     file.finish()?;
+/// }
+/// let Contents::Compared(pages) = compare(at("more"), at("less"))?.contents else { panic!() };
+/// assert_eq!(pages.relation, Relation::Superset);
+/// assert!(pages.overlap.jaccard.contains(0.5));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn compare(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<Comparison> {
+    let sources = [Source::open(a.as_ref())?, Source::open(b.as_ref())?];
+    let parameters = parameters(&sources);
+    let contents = match common_geometry(&sources) {
+        Ok(geometry) => Contents::Compared(Box::new(compare_pages(&geometry, &sources)?)),
+        Err(error) if matches!(error.cause(), Error::Incompatible { .. }) => {
+            Contents::Incomparable { reason: error.cause().to_string() }
+        }
+        Err(error) => return Err(error),
+    };
+    let [a, b] = &sources;
+    let factor = |source| match &contents {
+        Contents::Compared(pages) => factor_to(&pages.geometry, source),
+        Contents::Incomparable { .. } => Ok(1),
+    };
+    Ok(Comparison { a: summary(a, factor(a)?)?, b: summary(b, factor(b)?)?, parameters, contents })
+}
+
+fn parameters(sources: &[Source; 2]) -> Vec<ParameterPair> {
+    let [a, b] = sources.each_ref().map(|source| {
+        let (superblock, geometry) = (source.superblock(), source.geometry());
+        let known = |value: f64| if value == 0.0 { "not given".into() } else { value.to_string() };
+        let mut all: Vec<(&'static str, String)> = Parameters::of(source).iter().cloned().collect();
+        all.extend([
+            ("blocks", geometry.blocks().to_string()),
+            ("row bits", geometry.row_cells().to_string()),
+            ("capacity", known(superblock.capacity as f64)),
+            ("target rate", known(superblock.target_rate)),
+            ("journal bytes", superblock.journal_bytes.to_string()),
+            ("adds", source.adds().to_string()),
+        ]);
+        all
+    });
+    let pairs = a.into_iter().zip(b);
+    pairs.map(|((name, a), (_, b))| ParameterPair { name, a, b }).collect()
+}
+
+/// What one thread has found.
+struct Findings {
+    /// Of the first file, of the second and of both together.
+    counted: [Counted; 3],
+    cell_bits: u32,
+    a_alone: bool,
+    b_alone: bool,
+    differing: u64,
+    read: u64,
+    runs: Vec<PageRun>,
+}
+
+impl Findings {
+    fn new(geometry: &Geometry, cell_bits: u32) -> Self {
+        let counted = [(); 3].map(|()| Counted::new(geometry, cell_bits));
+        let (a_alone, b_alone, differing, read, runs) = (false, false, 0, 0, Vec::new());
+        Findings { counted, cell_bits, a_alone, b_alone, differing, read, runs }
+    }
+
+    fn count(&mut self, geometry: &Geometry, page: u64, ones: [u32; 3]) {
+        for (counted, ones) in self.counted.iter_mut().zip(ones) {
+            counted.add(geometry, self.cell_bits, page, ones);
+        }
+    }
+
+    fn differs(&mut self, page: u64) {
+        self.differing += 1;
+        push_run(&mut self.runs, PageRun { first: page, pages: 1 });
+    }
+
+    fn join(mut self, other: Findings) -> Findings {
+        for (mine, others) in self.counted.iter_mut().zip(&other.counted) {
+            mine.add_all(others);
+        }
+        self.a_alone |= other.a_alone;
+        self.b_alone |= other.b_alone;
+        self.differing += other.differing;
+        self.read += other.read;
+        other.runs.into_iter().for_each(|run| push_run(&mut self.runs, run));
+        self
+    }
+}
+
+/// Adds a run behind the last one, or to it.
+fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
+    let room = runs.len() < MOST_RUNS;
+    match runs.last_mut() {
+        Some(last) if last.first + last.pages == run.first => last.pages += run.pages,
+        _ if room => runs.push(run),
+        _ => {}
+    }
+}
+
+fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageComparison> {
+    let [a, b] = sources;
+    let cells = a.cells();
+    let tabled = sources
+        .iter()
+        .all(|source| source.health() == Health::Clean && source.geometry() == geometry);
+    let findings = || Findings::new(geometry, cells.bits());
+    let state = || (findings(), [[0; PAGE]; 2]);
+    let found = each_few_pages(geometry, sources, None, state, |(found, bytes), pages| {
+        let tables = match tabled {
+            true => Some((a.entries(pages.clone())?, b.entries(pages.clone())?)),
+            false => None,
+        };
+        for page in pages.clone() {
+            let at = (page - pages.start) as usize;
+            if let Some((a, b)) = &tables
+                && a[at] == b[at]
+            {
+                found.count(geometry, page, [a[at].ones; 3]);
+                continue;
+            }
+            for (source, bytes) in sources.iter().zip(bytes.iter_mut()) {
+                bytes.fill(0);
+                source.read_folded(geometry, page..page + 1, bytes)?;
+            }
+            found.read += 1;
+            let [a, b] = &*bytes;
+            let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
+            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page).ones);
+            found.count(geometry, page, ones);
+            found.a_alone |= together != b;
+            found.b_alone |= together != a;
+            if a != b {
+                found.differs(page);
+            }
+        }
+        Ok(())
+    })?;
+    let found = found.into_iter().map(|(found, _)| found).fold(findings(), Findings::join);
+    let [ones_a, ones_b, ones_union] =
+        found.counted.each_ref().map(|counted| counted.sound_ones(geometry));
+    Ok(PageComparison {
+        geometry: *geometry,
+        relation: match (found.a_alone, found.b_alone) {
+            (false, false) => Relation::Equal,
+            (true, false) => Relation::Superset,
+            (false, true) => Relation::Subset,
+            (true, true) => Relation::Neither,
+        },
+        overlap: plan::estimate_overlap(geometry, &ones_a, &ones_b, &ones_union),
+        pages: geometry.pages(cells.bits()),
+        pages_differing: found.differing,
+        pages_read: found.read,
+        differing: found.runs,
+    })
+}

@@ -1,0 +1,351 @@
+//! New files from old ones: union, intersection, fold.
+
+use std::path::Path;
+
+use super::compatible::common_geometry;
+use super::source::Source;
+use super::stream::{Listener, Progress, Rule, combine};
+use super::{fold, provenance};
+use crate::engine::{finish_file, write_table_part};
+use crate::error::{Error, Result};
+use crate::format::{Superblock, first_extent};
+use crate::geometry::{Geometry, PAGE_BYTES};
+use crate::plan::{self, Estimate, Plan};
+use crate::report::{Health, uuid_text};
+use crate::storage::{Draft, Medium};
+
+/// Makes a new file of one or several others.
+///
+/// The inputs are read page by page, on all cores and in little memory, however large they are.
+/// Every page is checked as it is read: a damaged input is refused with [`Error::Input`] and no
+/// file is made. The result appears under its name when it is whole and durable. An input may be
+/// written meanwhile: the result holds every key whose `add` had returned before the operation
+/// began, and the file of a crashed writer is read as recovery would leave it.
+///
+/// | of the result | is |
+/// | --- | --- |
+/// | size | that of the smallest input; each larger one must be a whole multiple and is folded |
+/// | capacity | the smallest of the inputs' capacities, each divided by the factor it is folded by; the target rate goes with it |
+/// | adds | of a fold, those of the input; else the number of keys estimated from the bits, held between what the inputs' adds allow |
+/// | journal | as large as the largest of the inputs |
+/// | metadata | the pairs that all inputs have alike; the others stand beside the inputs' uuids under `provenance` |
+/// | uuid | follows from the contents: the same inputs, in any order, give the same bytes |
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name| folder.path().join(name);
+/// use bloomfile::{Options, Reader, SetOperation};
+///
+/// for (name, key) in [("monday.bloom", "sheep"), ("tuesday.bloom", "goat")] {
+///     let mut day = Options::new().capacity(1000).false_positive_rate(0.01).build(at(name))?;
+///     day.add(key.as_bytes());
+///     day.finish()?;
+/// }
+/// let days = [at("monday.bloom"), at("tuesday.bloom")];
+/// let derivation = SetOperation::new().union(&days, at("week.bloom"))?;
+/// assert!(derivation.keys.contains(2.0));
+/// let week = Reader::open(at("week.bloom"))?;
+/// assert!(week.contains(b"sheep") && week.contains(b"goat"));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct SetOperation<'a> {
+    replace: bool,
+    listener: Listener<'a>,
+}
+
+impl std::fmt::Debug for SetOperation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetOperation").field("replace", &self.replace).finish_non_exhaustive()
+    }
+}
+
+/// What was made, and of what.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Derivation {
+    /// What was done: `union of 3 files`.
+    pub operation: String,
+    /// The identity of the new file, as text.
+    pub uuid: String,
+    /// Its geometry.
+    pub geometry: Geometry,
+    /// Its length in bytes.
+    pub file_bytes: u64,
+    /// The number of keys it is for, where that is known.
+    pub capacity: Option<u64>,
+    /// Cells that are set.
+    pub ones: u64,
+    /// Estimated number of keys in it.
+    pub keys: Estimate,
+    /// Its false positive rate.
+    pub rate: f64,
+    /// The inputs, in the order given.
+    pub inputs: Vec<InputSummary>,
+}
+
+/// One input of an operation.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct InputSummary {
+    /// The file's identity, as text.
+    pub uuid: String,
+    /// Clean, being written or crashed.
+    pub health: Health,
+    /// Its geometry.
+    pub geometry: Geometry,
+    /// Estimated number of keys in it, as of its last checkpoint.
+    pub keys: Estimate,
+    /// Its false positive rate, as of its last checkpoint.
+    pub rate: f64,
+    /// How many of its blocks, or of the cells of a row, became one; 1 when it was not folded.
+    pub folded_by: u64,
+    /// The rate its keys alone have at the size it was folded to.
+    pub rate_folded: f64,
+    /// Pages of a live or crashed file that hold more bits than its checksums and journal explain:
+    /// those of keys that were never synced, or that its writer had no room to log.
+    pub pages_unverified: u64,
+}
+
+impl<'a> SetOperation<'a> {
+    /// An operation that replaces nothing and tells nobody of its progress.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether an existing file of the result's name is replaced; by default it is an error.
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// Tells `listener`, from any of the operation's threads and often, how far it has come.
+    pub fn progress(mut self, listener: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// The union: what any of the inputs holds, the result holds. Its rate is that of all the
+    /// keys in one filter, so it is above those of the inputs.
+    pub fn union<P: AsRef<Path>>(
+        &self,
+        inputs: &[P],
+        output: impl AsRef<Path>,
+    ) -> Result<Derivation> {
+        let sources = open(inputs)?;
+        let what = format!("union of {}", files(sources.len()));
+        self.derive(&sources, common_geometry(&sources)?, Rule::Union, what, output.as_ref())
+    }
+
+    /// The intersection: what all of the inputs hold, the result holds, and some keys beside it:
+    /// where different keys of different inputs had set the same bits.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name| folder.path().join(name);
+    /// use bloomfile::{Options, Reader, SetOperation};
+    ///
+    /// for (name, keys) in [("a", ["sheep", "goat"]), ("b", ["goat", "cow"])] {
+    ///     let mut file = Options::new().capacity(1000).false_positive_rate(0.01).build(at(name))?;
+    ///     keys.iter().for_each(|key| assert!(file.add(key.as_bytes())));
+    ///     file.finish()?;
+    /// }
+    /// SetOperation::new().intersection(&[at("a"), at("b")], at("both"))?;
+    /// let both = Reader::open(at("both"))?;
+    /// assert!(both.contains(b"goat") && !both.contains(b"cow"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn intersection<P: AsRef<Path>>(
+        &self,
+        inputs: &[P],
+        output: impl AsRef<Path>,
+    ) -> Result<Derivation> {
+        let sources = open(inputs)?;
+        let what = format!("intersection of {}", files(sources.len()));
+        let geometry = common_geometry(&sources)?;
+        self.derive(&sources, geometry, Rule::Intersection, what, output.as_ref())
+    }
+
+    /// The same keys in a `factor` times smaller file: the very bits that adding them to a file of
+    /// that size would have set. The factor must divide the number of blocks, or of the cells of
+    /// a row.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name| folder.path().join(name);
+    /// # use bloomfile::{Geometry, Options, SetOperation};
+    /// let large = Options::new().geometry(Geometry::line(8, 1200)?).create(at("large"))?;
+    /// large.close()?;
+    /// let derivation = SetOperation::new().fold(at("large"), 3, at("small"))?;
+    /// assert_eq!(derivation.geometry, Geometry::line(8, 400)?);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn fold(
+        &self,
+        input: impl AsRef<Path>,
+        factor: u64,
+        output: impl AsRef<Path>,
+    ) -> Result<Derivation> {
+        let sources = open(&[input])?;
+        self.fold_source(&sources, factor, output.as_ref())
+    }
+
+    /// Folds to the smallest size at which the keys that are in the file now, as far as their
+    /// number can be estimated, have a rate of at most `rate`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name| folder.path().join(name);
+    /// # use bloomfile::{Options, SetOperation};
+    /// // Room for a million keys; only 1,000 came.
+    /// let mut roomy = Options::new().capacity(1_000_000).false_positive_rate(0.01).build(at("a"))?;
+    /// for key in 0..1000u32 {
+    ///     roomy.add(&key.to_le_bytes());
+    /// }
+    /// roomy.finish()?;
+    /// let derivation = SetOperation::new().fold_to_rate(at("a"), 0.01, at("b"))?;
+    /// assert!(derivation.inputs[0].folded_by > 200 && derivation.inputs[0].rate_folded <= 0.01);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn fold_to_rate(
+        &self,
+        input: impl AsRef<Path>,
+        rate: f64,
+        output: impl AsRef<Path>,
+    ) -> Result<Derivation> {
+        let sources = open(&[input])?;
+        let geometry = *sources[0].geometry();
+        let keys = sources[0].counted()?.keys(&geometry).value;
+        let factor = fold::factor_for_rate(&geometry, keys, rate)?;
+        self.fold_source(&sources, factor, output.as_ref())
+    }
+
+    fn fold_source(&self, sources: &[Source], factor: u64, output: &Path) -> Result<Derivation> {
+        // Refuses files that no operation can take.
+        let geometry = common_geometry(sources)?.folded(factor)?;
+        self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), output)
+    }
+
+    fn derive(
+        &self,
+        sources: &[Source],
+        geometry: Geometry,
+        rule: Rule,
+        operation: String,
+        output: &Path,
+    ) -> Result<Derivation> {
+        let factors: Vec<u64> = sources
+            .iter()
+            .map(|source| source.geometry().foldable() / geometry.foldable())
+            .collect();
+        let metadata = provenance::metadata(&operation, sources, &factors)?;
+        let superblock = superblock(sources, &factors);
+        let extent = first_extent(&superblock, &geometry);
+        let draft = Draft::new(output, extent.end(), self.replace)?;
+        let medium = draft.medium()?;
+        let counted = combine(&geometry, sources, rule, self.listener, |first, bytes, entries| {
+            medium
+                .write_at(bytes, extent.data() + first * PAGE_BYTES)
+                .map_err(Error::io("write the new file"))?;
+            write_table_part(&medium, &extent, first, entries)
+        })?;
+        let capacity = Some(superblock.capacity).filter(|&capacity| capacity != 0);
+        let plan = Plan::exact(geometry, capacity);
+        let keys = counted.keys(&geometry);
+        let adds = adds(sources, rule, keys.value);
+        let (superblock, slot) = finish_file(&medium, superblock, &plan, metadata, adds, true)?;
+        draft.publish()?;
+        let inputs = sources.iter().zip(factors);
+        Ok(Derivation {
+            operation,
+            uuid: uuid_text(&superblock.uuid),
+            geometry,
+            file_bytes: slot.file_bytes,
+            capacity,
+            ones: slot.segments[0].ones,
+            keys,
+            rate: counted.rate_now(&geometry),
+            inputs: inputs
+                .map(|(source, factor)| summary(source, factor))
+                .collect::<Result<Vec<_>>>()?,
+        })
+    }
+}
+
+fn open<P: AsRef<Path>>(inputs: &[P]) -> Result<Vec<Source>> {
+    inputs.iter().map(|path| Source::open(path.as_ref())).collect()
+}
+
+fn files(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "file" } else { "files" })
+}
+
+/// The superblock of a result; its identity is still to come.
+fn superblock(sources: &[Source], factors: &[u64]) -> Superblock {
+    let first = sources[0].superblock();
+    // The geometry holds so many keys at the rate they were planned for, however many come.
+    let (capacity, target_rate) = sources
+        .iter()
+        .zip(factors)
+        .map(|(source, factor)| (source.superblock(), factor))
+        .filter(|(superblock, _)| superblock.capacity != 0)
+        .map(|(superblock, factor)| ((superblock.capacity / factor).max(1), superblock.target_rate))
+        .min_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)))
+        .unwrap_or((0, 0.0));
+    let journals = sources.iter().map(|source| source.superblock().journal_bytes);
+    Superblock {
+        incompatible: 0,
+        read_only_compatible: 0,
+        compatible: 0,
+        uuid: [0; 16],
+        hash_seed: first.hash_seed,
+        cells: first.cells,
+        when_full: first.when_full,
+        journal_bytes: journals.max().unwrap_or(0),
+        target_rate,
+        capacity,
+    }
+}
+
+/// The adds that a result counts: what its bits say, within what the inputs' adds allow.
+fn adds(sources: &[Source], rule: Rule, keys: f64) -> u64 {
+    let adds: Vec<u64> = sources.iter().map(Source::adds).collect();
+    let known = sources.iter().all(Source::adds_are_known);
+    match rule {
+        Rule::Union => union_adds(&adds, known, keys),
+        Rule::Intersection => {
+            let most = adds.into_iter().min().filter(|_| known);
+            (keys.round() as u64).min(most.unwrap_or(u64::MAX))
+        }
+    }
+}
+
+/// The adds of a union of filters with so many; `known` says that there cannot have been more.
+pub(super) fn union_adds(adds: &[u64], known: bool, keys: f64) -> u64 {
+    let least = adds.iter().copied().max().unwrap_or(0);
+    let most = adds.iter().copied().fold(0, u64::saturating_add);
+    (keys.round() as u64).clamp(least, if known { most } else { u64::MAX })
+}
+
+/// What is said of an input that is folded by `factor`.
+pub(super) fn summary(source: &Source, factor: u64) -> Result<InputSummary> {
+    let geometry = *source.geometry();
+    let keys = source.tabled().keys(&geometry);
+    let rate = source.tabled().rate_now(&geometry);
+    let rate_folded = match factor {
+        1 => rate,
+        _ => plan::false_positive_rate(&geometry.folded(factor)?, keys.value.round() as u64),
+    };
+    Ok(InputSummary {
+        uuid: source.uuid(),
+        health: source.health(),
+        geometry,
+        keys,
+        rate,
+        folded_by: factor,
+        rate_folded,
+        pages_unverified: source.unverified(),
+    })
+}

@@ -1,0 +1,62 @@
+//! The union of an open filter with a file.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::compatible::{Parameters, factor_to};
+use super::derive::union_adds;
+use super::source::Source;
+use super::stream::{Rule, combine};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::plan::Estimate;
+use crate::reader::Reader;
+use crate::report::Counted;
+use crate::storage::Medium;
+
+/// What [`Filter::union_from`](crate::Filter::union_from) did.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Absorbed {
+    /// How many of the file's blocks, or of the cells of a row, became one; 1 when it has the
+    /// filter's size.
+    pub folded_by: u64,
+    /// Cells of the filter that were turned on.
+    pub cells_set: u64,
+    /// Estimated number of keys in the filter now.
+    pub keys: Estimate,
+    /// Its false positive rate now.
+    pub rate: f64,
+    /// Pages of a live or crashed file that hold more bits than its checksums and journal explain.
+    pub pages_unverified: u64,
+}
+
+/// Takes all keys of a reader's file into an open filter, durably.
+pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Result<Absorbed> {
+    let sources = [Source::of_reader(reader)?];
+    let [source] = &sources;
+    let (superblock, geometry) = (&engine.superblock, engine.segment.data.geometry());
+    Parameters::new(superblock, geometry, 1).refuse_other(&Parameters::of(source))?;
+    let folded_by = factor_to(geometry, source)?;
+    // Twice over the input: the filter must not change before all of it is known to be sound.
+    combine(geometry, &sources, Rule::Union, None, |_, _, _| Ok(()))?;
+    let pages_unverified = source.unverified();
+    let cell_bits = superblock.cells.bits();
+    let state = Mutex::new((Counted::new(geometry, cell_bits), 0));
+    combine(geometry, &sources, Rule::Union, None, |first, bytes, _| {
+        let changes = engine.or_pages(first, bytes)?;
+        let (counted, set) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        for (page, change) in (first..).zip(changes) {
+            counted.add(geometry, cell_bits, page, change.ones);
+            *set += u64::from(change.set);
+        }
+        Ok(())
+    })?;
+    let (counted, cells_set) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let keys = counted.keys(geometry);
+    let adds = [engine.adds(), source.adds()];
+    engine.count_adds(union_adds(&adds, source.adds_are_known(), keys.value) - adds[0]);
+    engine.checkpoint()?;
+    let rate = counted.rate_now(geometry);
+    Ok(Absorbed { folded_by, cells_set, keys, rate, pages_unverified })
+}

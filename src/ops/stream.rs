@@ -1,0 +1,106 @@
+//! Going through the pages of a result, on all cores and in bounded memory.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::fold;
+use super::source::{PAGE, Source};
+use crate::engine::split_on_all_cores;
+use crate::error::Result;
+use crate::format::PageEntry;
+use crate::geometry::Geometry;
+use crate::report::Counted;
+
+/// Pages of the result that a thread works on at once: few enough for its cache.
+const PAGES_AT_ONCE: u64 = 32;
+
+/// How far an operation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the inputs that have been read.
+    pub bytes_done: u64,
+    /// Bytes of the inputs in all.
+    pub bytes_total: u64,
+}
+
+/// Whoever wants to know how far an operation has come; called from any of its threads.
+pub(crate) type Listener<'a> = Option<&'a (dyn Fn(Progress) + Sync)>;
+
+/// How the pages of the inputs become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Union,
+    Intersection,
+}
+
+/// Does `work` for a few pages after the other of a result of this geometry, on all cores, until
+/// one fails. Each thread has what `state` made for it, which is handed back in order.
+pub(super) fn each_few_pages<S: Send>(
+    geometry: &Geometry,
+    sources: &[Source],
+    listener: Listener<'_>,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, Range<u64>) -> Result<()> + Sync,
+) -> Result<Vec<S>> {
+    let Some(cells) = sources.first().map(Source::cells) else { return Ok(Vec::new()) };
+    let pages = geometry.pages(cells.bits());
+    let total: u64 = sources.iter().map(Source::pages).sum();
+    let done = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let thread = |range: Range<u64>| {
+        let mut state = state();
+        let mut start = range.start;
+        while start < range.end && !failed.load(Ordering::Relaxed) {
+            let few = start..(start + PAGES_AT_ONCE).min(range.end);
+            start = few.end;
+            let count = few.end - few.start;
+            work(&mut state, few).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            let done = done.fetch_add(count, Ordering::Relaxed) + count;
+            if let Some(listener) = listener {
+                // A page of the result stands for the same share of every input.
+                let read = (u128::from(total) * u128::from(done) / u128::from(pages)) as u64;
+                let [bytes_done, bytes_total] = [read, total].map(|pages| pages * PAGE as u64);
+                listener(Progress { bytes_done, bytes_total });
+            }
+        }
+        Ok(state)
+    };
+    split_on_all_cores(pages, total.div_ceil(pages), thread).into_iter().collect()
+}
+
+/// Shows the pages that a rule makes of the inputs, a few at a time: the number of the first one,
+/// their bytes, and what a page table says of them. Tells how full the result is.
+pub(crate) fn combine(
+    geometry: &Geometry,
+    sources: &[Source],
+    rule: Rule,
+    listener: Listener<'_>,
+    show: impl Fn(u64, &[u8], &[PageEntry]) -> Result<()> + Sync,
+) -> Result<Counted> {
+    let cell_bits = sources.first().map_or(1, |source| source.cells().bits());
+    let buffer = || vec![0; PAGES_AT_ONCE as usize * PAGE];
+    let state = || (Counted::new(geometry, cell_bits), buffer(), buffer());
+    let threads = each_few_pages(geometry, sources, listener, state, |state, pages| {
+        let (counted, result, input) = state;
+        let length = (pages.end - pages.start) as usize * PAGE;
+        let (result, input) = (&mut result[..length], &mut input[..length]);
+        result.fill(0);
+        for (at, source) in sources.iter().enumerate() {
+            if rule == Rule::Union || at == 0 {
+                source.read_folded(geometry, pages.clone(), result)?;
+                continue;
+            }
+            input.fill(0);
+            source.read_folded(geometry, pages.clone(), input)?;
+            fold::and(result, input);
+        }
+        let entries: Vec<PageEntry> = result.chunks_exact(PAGE).map(PageEntry::of).collect();
+        for (page, entry) in pages.clone().zip(&entries) {
+            counted.add(geometry, cell_bits, page, entry.ones);
+        }
+        show(pages.start, result, &entries)
+    })?;
+    let mut all = Counted::new(geometry, cell_bits);
+    threads.iter().for_each(|(counted, _, _)| all.add_all(counted));
+    Ok(all)
+}
