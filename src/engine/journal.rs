@@ -98,7 +98,7 @@ impl<M: Medium> Journal<M> {
         }
     }
 
-    /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with a stripe
+    /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with every stripe
     /// held.
     pub(super) fn exhaust(&self) {
         // One beyond the capacity, so that a journal without room for a record has news as well.

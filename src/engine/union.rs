@@ -1,9 +1,7 @@
 //! Keys that come as bits: another filter's pages, taken into this one.
 
-use std::sync::atomic::Ordering;
-
 use super::{Engine, PAGE_WORDS, lock, stripe_of_thread};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium};
 
@@ -23,11 +21,9 @@ impl<M: Medium> Engine<M> {
     /// counts as full: an add that finds its bits set by this call leaves no record of its own,
     /// and a sync after it has to be a checkpoint, or a power cut could take that key away.
     pub(crate) fn or_pages(&self, first_page: u64, bytes: &[u8]) -> Result<Vec<PageChange>> {
-        let _stripe = lock(&self.stripes[stripe_of_thread()].0);
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
-        }
-        // Under the stripe: no checkpoint comes between this and the bits.
+        // All of them: an add is alone in changing the block whose stripe it holds, and no
+        // checkpoint may come between the next line and the bits.
+        let _stripes = self.all_stripes()?;
         self.journal.exhaust();
         let pages = bytes.chunks_exact(PAGE_BYTES as usize).enumerate();
         Ok(pages

@@ -137,7 +137,9 @@ impl Relation {
 ///
 /// for (name, keys) in [("more", 0..2000u32), ("less", 0..1000)] {
 ///     let mut file = Options::new().capacity(2000).false_positive_rate(0.01).build(at(name))?;
-///     keys.for_each(|key| drop(file.add(&key.to_le_bytes())));
+///     for key in keys {
+///         file.add(&key.to_le_bytes());
+///     }
 ///     file.finish()?;
 /// }
 /// let Contents::Compared(pages) = compare(at("more"), at("less"))?.contents else { panic!() };

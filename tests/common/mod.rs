@@ -37,7 +37,9 @@ impl Folder {
         let path = self.at(name);
         let options = Options::new().geometry(geometry).journal_bytes(0).replace(true);
         let mut builder = options.build(&path).unwrap();
-        keys.for_each(|key| drop(builder.add(&key.to_le_bytes())));
+        for key in keys {
+            builder.add(&key.to_le_bytes());
+        }
         builder.finish().unwrap();
         path
     }
