@@ -98,11 +98,10 @@ impl<M: Medium> Journal<M> {
         }
     }
 
-    /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with every stripe
-    /// held.
+    /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with all
+    /// stripes held.
     pub(super) fn exhaust(&self) {
-        // One beyond the capacity, so that a journal without room for a record has news as well.
-        self.next.fetch_max(self.capacity + 1, Ordering::Relaxed);
+        self.next.0.store(self.capacity + 1, Ordering::Relaxed);
     }
 
     /// Whether anything was written in this epoch.
