@@ -256,11 +256,16 @@ pub(crate) struct BuildArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-When the command has ended without an error, all keys survive a power cut.
+When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C or a
+polite kill (SIGINT, SIGTERM), it makes safe what it has added and says how far it came. Adding a
+key again changes nothing, so the same command may always be given again.
+
+Exit status: 0 done, 2 error, 130 or 143 (128 + signal) when interrupted.
 
 Examples:
   bloomfile add seen.bloom example.org
-  bloomfile add seen.bloom --from today.txt")]
+  bloomfile add seen.bloom --from today.txt
+  bloomfile add seen.bloom --from access.log --resume    only the lines that are new")]
 pub(crate) struct AddArgs {
     /// The filter
     pub(crate) file: PathBuf,
@@ -275,6 +280,20 @@ pub(crate) struct AddArgs {
 
     #[command(flatten)]
     pub(crate) keys: KeyArgs,
+
+    /// Make keys safe from a power cut after every N, not only at the end; 0: only at the end
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::parse_count)]
+    pub(crate) sync_every: u64,
+
+    /// Keep this number of yours with the keys once all are in: a position in their source, say;
+    /// inspect shows it
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) mark: Option<u64>,
+
+    /// Skip as many keys of the input as the mark says, and keep the number read as the mark: the
+    /// same command goes on where it ended or was interrupted
+    #[arg(long, conflicts_with = "mark")]
+    pub(crate) resume: bool,
 
     /// Print nothing but errors
     #[arg(short, long)]

@@ -1,61 +1,243 @@
 //! `bloomfile add`: keys into a filter, durably.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bloomfile::Filter;
+use bloomfile::{Filter, Recovery};
 
 use super::warn_if_over_capacity;
 use crate::args::AddArgs;
 use crate::failure::{Failure, Result};
+use crate::interrupt::on_interrupt;
 use crate::keys::{self, Sink};
-use crate::{output, units};
+use crate::{EXIT_ERROR, output, units};
 
 pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.from)?;
-    let failed = Failure::file(&args.file);
-    let filter = Filter::open(&args.file).map_err(&failed)?;
+    let marking = match (args.resume, args.mark) {
+        (true, _) => Marking::Position { skip: 0 },
+        (false, Some(mark)) => Marking::AtEnd(mark),
+        (false, None) => Marking::None,
+    };
+    let progress = Arc::new(Mutex::new(Progress {
+        path: args.file.clone(),
+        sync_every: args.sync_every,
+        marking,
+        filter: None,
+        read: 0,
+        unsynced: 0,
+        keys: 0,
+        new: 0,
+    }));
+    let interrupted = on_interrupt({
+        let progress = Arc::clone(&progress);
+        // Holds the progress to the end: the main thread adds nothing more.
+        move |status| std::process::exit(end_early(&mut lock(&progress), status))
+    })
+    .map_err(|error| Failure::new(format!("cannot watch for Ctrl-C: {error}")))?;
+
+    let filter = Filter::open(&args.file).map_err(Failure::file(&args.file))?;
     if let Some(recovery) = filter.recovery().filter(|_| !args.quiet) {
-        output::note(format_args!(
-            "{}: recovered after a crash: {} replayed, {} with bits that had not been synced",
-            args.file.display(),
-            units::counted(recovery.records_replayed, "add"),
-            units::counted(recovery.pages_unsynced, "page"),
-        ));
+        tell_recovery(&args.file, recovery);
     }
-    let mut adding = Adding { path: &args.file, filter: &filter, keys: 0, new: 0 };
+    let mut adding = Adding { progress: &progress, held: None, interrupted: &interrupted };
+    adding.hold().start(filter);
     let visited = keys::visit(&sources, &args.keys, &mut adding);
-    let (keys, new) = (adding.keys, adding.new);
-    let (adds, capacity) = (filter.adds(), filter.capacity());
+
+    let progress = adding.hold();
+    let used = progress.filter.as_ref().map(|filter| (filter.adds(), filter.capacity()));
     // Also when reading failed: what was added stays, so it shall be safe.
-    filter.close().map_err(&failed)?;
-    visited.map_err(|failure| failure.and(format_args!("{} added before it", were(keys))))?;
+    let mark = progress.finish(visited.is_ok())?;
+    let keys = units::counted(progress.keys, "key");
+    visited.map_err(|failure| {
+        let were = if progress.keys == 1 { "was" } else { "were" };
+        failure.and(format_args!("{keys} {were} added before it"))
+    })?;
+    progress.refuse_short_input()?;
     if !args.quiet {
-        warn_if_over_capacity(&args.file, adds, capacity);
-        let (file, keys) = (args.file.display(), units::counted(keys, "key"));
-        output::line(format_args!("{file}: {keys} read, {} of them new", units::count(new)))?;
+        if let Some((adds, capacity)) = used {
+            warn_if_over_capacity(&args.file, adds, capacity);
+        }
+        let skipped = match progress.read - progress.keys {
+            0 => String::new(),
+            skipped => format!("{} skipped, ", units::counted(skipped, "key")),
+        };
+        let mark = mark.map(|mark| format!("; mark {}", units::count(mark)));
+        output::line(format_args!(
+            "{}: {skipped}{keys} read, {} of them new{}",
+            args.file.display(),
+            units::count(progress.new),
+            mark.unwrap_or_default(),
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn were(keys: u64) -> String {
-    format!("{} {}", units::counted(keys, "key"), if keys == 1 { "was" } else { "were" })
+fn tell_recovery(path: &Path, recovery: &Recovery) {
+    let missing = match recovery.records_missing {
+        0 => String::new(),
+        count => format!(", {} that had not been synced lost", units::counted(count, "record")),
+    };
+    output::note(format_args!(
+        "{}: recovered after a crash: {} replayed{missing}, {} with bits that had not been synced",
+        path.display(),
+        units::counted(recovery.records_replayed, "add"),
+        units::counted(recovery.pages_unsynced, "page"),
+    ));
 }
 
-/// Adds keys to an open filter.
-struct Adding<'a> {
-    path: &'a Path,
-    filter: &'a Filter,
+/// What becomes of the mark.
+enum Marking {
+    /// It stays.
+    None,
+    /// It becomes this once all keys are in.
+    AtEnd(u64),
+    /// It is the number of keys read from the input, of which so many were added before.
+    Position { skip: u64 },
+}
+
+/// How far the work has come.
+struct Progress {
+    path: PathBuf,
+    sync_every: u64,
+    marking: Marking,
+    /// None before it is open and after it was closed.
+    filter: Option<Filter>,
+    /// Keys of the input, those that were skipped included.
+    read: u64,
+    /// Keys handed to the filter since the last sync.
+    unsynced: u64,
+    /// Keys handed to the filter.
     keys: u64,
+    /// Those that changed it.
     new: u64,
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Progress {
+    fn start(&mut self, filter: Filter) {
+        if let Marking::Position { skip } = &mut self.marking {
+            *skip = filter.mark();
+        }
+        self.filter = Some(filter);
+    }
+
+    fn add(&mut self, key: &[u8]) -> Result<()> {
+        self.read += 1;
+        if matches!(self.marking, Marking::Position { skip } if self.read <= skip) {
+            return Ok(());
+        }
+        let failed = Failure::file(&self.path);
+        let Some(filter) = &self.filter else { return Ok(()) };
+        self.new += u64::from(filter.add(key).map_err(&failed)?);
+        self.keys += 1;
+        self.unsynced += 1;
+        if self.unsynced == self.sync_every {
+            match self.marking {
+                Marking::Position { .. } => filter.sync_with_mark(self.read),
+                _ => filter.sync(),
+            }
+            .map_err(&failed)?;
+            self.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    /// Closes the filter and tells the mark that was set.
+    fn finish(&mut self, complete: bool) -> Result<Option<u64>> {
+        let Some(filter) = self.filter.take() else { return Ok(None) };
+        let mark = match self.marking {
+            Marking::AtEnd(mark) if complete => Some(mark),
+            // Never back: an input may have ended, or been cut off, before the old mark.
+            Marking::Position { skip } => Some(self.read.max(skip)),
+            _ => None,
+        };
+        let failed = Failure::file(&self.path);
+        if let Some(mark) = mark {
+            filter.sync_with_mark(mark).map_err(&failed)?;
+        }
+        filter.close().map_err(&failed)?;
+        Ok(mark)
+    }
+
+    fn refuse_short_input(&self) -> Result<()> {
+        match self.marking {
+            Marking::Position { skip } if self.read < skip => {
+                let (read, skip) = (units::count(self.read), units::counted(skip, "key"));
+                let message = format!(
+                    "its mark says that {skip} were read before, and the input has only {read}; is \
+                     it the same input? --mark 0 lets the next --resume start from its beginning"
+                );
+                Err(Failure::about(self.path.display(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes safe what was added, says how far that is, and returns the exit status.
+fn end_early(progress: &mut Progress, status: i32) -> i32 {
+    if progress.filter.is_none() {
+        return status;
+    }
+    match progress.finish(false) {
+        Ok(mark) => {
+            let again = match (mark, &progress.marking) {
+                (Some(mark), _) => format!("from mark {}", units::count(mark)),
+                (None, Marking::AtEnd(_)) => "from the start; the mark was not set".into(),
+                (None, _) => "from the start".into(),
+            };
+            output::note(format_args!(
+                "{}: interrupted: {} read, {} of them new, all of them safe; the same command goes \
+                 on {again}",
+                progress.path.display(),
+                units::counted(progress.keys, "key"),
+                units::count(progress.new),
+            ));
+            status
+        }
+        Err(failure) => {
+            output::note(failure);
+            EXIT_ERROR.into()
+        }
+    }
+}
+
+/// Adds keys to an open filter. Holds the progress while there are keys at hand, and lets go of it
+/// while it waits for more.
+struct Adding<'a> {
+    progress: &'a Mutex<Progress>,
+    held: Option<MutexGuard<'a, Progress>>,
+    interrupted: &'a AtomicBool,
+}
+
+impl Adding<'_> {
+    fn hold(&mut self) -> &mut Progress {
+        self.held.get_or_insert_with(|| lock(self.progress))
+    }
 }
 
 impl Sink for Adding<'_> {
     fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-        let new = self.filter.add(key).map_err(Failure::file(self.path))?;
-        self.keys += 1;
-        self.new += u64::from(new);
+        if self.interrupted.load(Ordering::Relaxed) {
+            self.held = None;
+            loop {
+                // The thread that was told of the signal ends the process.
+                std::thread::park();
+            }
+        }
+        self.hold().add(key)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.held = None;
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 mod disks;
 mod errors;
+mod interrupts;
 mod json;
 mod keys;
 mod processes;

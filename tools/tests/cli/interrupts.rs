@@ -1,0 +1,179 @@
+//! `add` in batches, with marks, interrupted and resumed: real processes and real signals.
+
+use std::io::Write;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::processes::wait_for_writer;
+use crate::sandbox::{Ran, Sandbox, numbers};
+
+const CREATE: &str = "create -q a.bloom -n 1000 -p 1e-6";
+
+/// Waits until a running `add` has added a key.
+fn wait_for_key(sandbox: &Sandbox, key: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sandbox.run(&format!("check -q a.bloom {key}")).code != Some(0) {
+        assert!(Instant::now() < deadline, "{key} was not added");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+/// Feeds keys to a running `add` and waits until the last has been added.
+fn feed(sandbox: &Sandbox, child: &mut Child, keys: &str) {
+    child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    wait_for_key(sandbox, keys.lines().last().unwrap());
+}
+
+/// Waits for the end, with the input still open: it is the signal that ends the command.
+fn end(mut child: Child) -> Ran {
+    let _input = child.stdin.take();
+    child.wait_with_output().unwrap().into()
+}
+
+fn mark(sandbox: &Sandbox) -> u64 {
+    let json = sandbox.run("inspect --json a.bloom").out;
+    serde_json::from_str::<serde_json::Value>(&json).unwrap()["mark"].as_u64().unwrap()
+}
+
+#[test]
+fn interrupted_while_waiting_for_input() {
+    for (name, status) in [("-INT", 130), ("-TERM", 143)] {
+        let sandbox = Sandbox::new();
+        sandbox.run(CREATE).is(0, "", "");
+        let mut child = sandbox.spawn("add a.bloom");
+        feed(&sandbox, &mut child, "cow\ncow\nsheep\n");
+        signal(&child, name);
+        end(child).is(
+            status,
+            "",
+            "bloomfile: a.bloom: interrupted: 3 keys read, 2 of them new, all of them safe; the \
+             same command goes on from the start\n",
+        );
+        sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 1 page as written\n", "");
+        sandbox.run("check a.bloom sheep cow wolf").is(0, "sheep\ncow\n", "");
+    }
+}
+
+#[test]
+fn interrupted_in_the_middle_of_endless_keys() {
+    let sandbox = Sandbox::new();
+    sandbox.run(CREATE).is(0, "", "");
+    // Empty keys without end: there is no pause to wait for.
+    let child = sandbox.spawn("add a.bloom --null --from /dev/zero");
+    wait_for_writer(&sandbox);
+    signal(&child, "-INT");
+    let ran = end(child);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""));
+    assert!(ran.err.starts_with("bloomfile: a.bloom: interrupted: "), "{}", ran.err);
+    sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 1 page as written\n", "");
+}
+
+#[test]
+fn an_interrupted_add_sets_no_mark_and_a_finished_one_does() {
+    let sandbox = Sandbox::new();
+    sandbox.run(CREATE).is(0, "", "");
+    let mut child = sandbox.spawn("add a.bloom --mark 77");
+    feed(&sandbox, &mut child, "sheep\n");
+    signal(&child, "-INT");
+    end(child).is(
+        130,
+        "",
+        "bloomfile: a.bloom: interrupted: 1 key read, 1 of them new, all of them safe; the same \
+         command goes on from the start; the mark was not set\n",
+    );
+    assert_eq!(mark(&sandbox), 0);
+    sandbox.run("add a.bloom --mark 77 sheep").is(
+        0,
+        "a.bloom: 1 key read, 0 of them new; mark 77\n",
+        "",
+    );
+    assert_eq!(mark(&sandbox), 77);
+    // Kept until another is given.
+    sandbox.run("add -q a.bloom cow").is(0, "", "");
+    assert_eq!(mark(&sandbox), 77);
+    let inspection = sandbox.run("inspect a.bloom").out;
+    assert!(inspection.contains("  mark          77\n"), "{inspection}");
+}
+
+#[test]
+fn an_interrupted_add_is_resumed() {
+    let sandbox = Sandbox::new();
+    sandbox.run(CREATE).is(0, "", "");
+    sandbox.write("log", numbers(9));
+    let mut child = sandbox.spawn("add a.bloom --resume");
+    feed(&sandbox, &mut child, &numbers(4));
+    signal(&child, "-INT");
+    end(child).is(
+        130,
+        "",
+        "bloomfile: a.bloom: interrupted: 4 keys read, 4 of them new, all of them safe; the same \
+         command goes on from mark 4\n",
+    );
+    sandbox.run("add a.bloom --resume --from log").is(
+        0,
+        "a.bloom: 4 keys skipped, 5 keys read, 5 of them new; mark 9\n",
+        "",
+    );
+    // The log grows.
+    sandbox.write("log", numbers(12));
+    sandbox.run("add a.bloom --resume --from log").is(
+        0,
+        "a.bloom: 9 keys skipped, 3 keys read, 3 of them new; mark 12\n",
+        "",
+    );
+    // Another log: nothing is taken from it, and the mark stays.
+    sandbox.write("log", numbers(5));
+    sandbox.run("add a.bloom --resume --from log").is(
+        2,
+        "",
+        "bloomfile: a.bloom: its mark says that 12 keys were read before, and the input has only \
+         5; is it the same input? --mark 0 lets the next --resume start from its beginning\n",
+    );
+    assert_eq!(mark(&sandbox), 12);
+    sandbox.run_with("add -q a.bloom --mark 0", "").is(0, "", "");
+    sandbox.run("add a.bloom --resume --from log").is(
+        0,
+        "a.bloom: 5 keys read, 0 of them new; mark 5\n",
+        "",
+    );
+}
+
+#[test]
+fn batches_are_durable_with_their_mark() {
+    let sandbox = Sandbox::new();
+    sandbox.run(CREATE).is(0, "", "");
+    let mut child = sandbox.spawn("add a.bloom --resume --sync-every 2");
+    feed(&sandbox, &mut child, &numbers(5));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(mark(&sandbox), 4, "two batches of two");
+    sandbox.run_with("add a.bloom --resume --sync-every 2", numbers(7)).is(
+        0,
+        "a.bloom: 4 keys skipped, 3 keys read, 2 of them new; mark 7\n",
+        "bloomfile: a.bloom: recovered after a crash: 5 adds replayed, 0 pages with bits that had \
+         not been synced\n",
+    );
+    sandbox.run_with("check -c a.bloom", numbers(8)).is(0, "7\n", "");
+}
+
+#[test]
+fn a_bad_line_leaves_what_came_before_it_resumable() {
+    let sandbox = Sandbox::new();
+    sandbox.run(CREATE).is(0, "", "");
+    sandbox.run_with("add a.bloom --hex --resume", "00\n11\nhorse\n22\n").is(
+        2,
+        "",
+        "bloomfile: standard input: line 3 is not hex; with --hex a key is written as two digits \
+         for each byte; 2 keys were added before it\n",
+    );
+    sandbox.run_with("add a.bloom --hex --resume", "00\n11\n33\n22\n").is(
+        0,
+        "a.bloom: 2 keys skipped, 2 keys read, 2 of them new; mark 4\n",
+        "",
+    );
+}
