@@ -31,6 +31,7 @@
 //! | two files | to know how they relate | [`compare`] |
 //! | many files | to know which may hold a key | [`Readers`], [`Except`] |
 //! | a file | to know what it is and whether it is sound | [`inspect`], [`verify`] |
+//! | a file | to know what each byte of it is | [`explain()`] |
 //! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
@@ -73,7 +74,8 @@ pub use options::Options;
 pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};
 pub use report::{
-    Health, Inspection, Recovery, Repair, SegmentInspection, Verification, inspect, repair, verify,
+    BlockLoads, Detail, Explained, Health, Inspection, LoadBin, PageInspection, Recovery, Repair,
+    SegmentInspection, Verification, block_loads, explain, inspect, inspect_pages, repair, verify,
 };
 
 /// Runs the README's example.

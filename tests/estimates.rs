@@ -242,3 +242,44 @@ fn blocked_rate_at_fill_is_above_the_mean_fill_to_the_power_of_k() {
     assert!(rate > 2.0 * naive, "{rate} against {naive}");
     close(rate, false_positive_rate(&geometry, 100_000), 0.05);
 }
+
+/// Builds a filter and tells what is thought of its blocks' loads.
+fn verdict(options: bloomfile::Options, hashes: impl Iterator<Item = u64>) -> (LoadVerdict, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("loads.bloom");
+    let mut builder = options.build(&path).unwrap();
+    hashes.for_each(|hash| {
+        builder.add_hash(hash);
+    });
+    builder.finish().unwrap();
+    let loads = bloomfile::block_loads(&path).unwrap();
+    let observed: u64 = loads[0].bins.iter().map(|bin| bin.observed).sum();
+    let expected: f64 = loads[0].bins.iter().map(|bin| bin.expected).sum();
+    assert_eq!(observed, loads[0].blocks);
+    assert!((expected - observed as f64).abs() < 1e-6 * expected, "{expected}");
+    (loads[0].verdict, loads[0].dispersion)
+}
+
+#[test]
+fn block_loads_follow_poissons_law_unless_the_hashes_are_bad() {
+    let keys = 400_000u64;
+    let hash = |key: u64| hash(7, key);
+    for layout in Layout::ALL {
+        for (rate, part) in [(0.01, 1), (0.1, 1), (0.001, 1), (0.01, 50)] {
+            let options = || {
+                bloomfile::Options::new().capacity(keys).false_positive_rate(rate).layout(layout)
+            };
+            let (found, dispersion) = verdict(options(), (0..keys / part).map(hash));
+            assert_eq!(found, LoadVerdict::AsExpected, "{layout} {rate} {part}: {dispersion}");
+        }
+    }
+    let line = || bloomfile::Options::new().capacity(keys).false_positive_rate(0.01);
+    // Numbers for hashes: all fall into the first block.
+    assert_eq!(verdict(line(), 0..keys).0, LoadVerdict::Uneven);
+    // A hash whose upper half is weak: only some blocks are reached.
+    let weak = (0..keys).map(|key| hash(key) & 0x0fff_ffff_ffff_ffff);
+    assert_eq!(verdict(line(), weak).0, LoadVerdict::Uneven);
+    // One that fills block after block in turn.
+    let turn = (0..keys).map(|key| (key * (u64::MAX / keys)) ^ (hash(key) >> 32));
+    assert_eq!(verdict(line(), turn).0, LoadVerdict::TooEven);
+}

@@ -4,6 +4,7 @@
 //! structure is decoded in two steps: from raw bytes to a value whose fields obey the rules that
 //! need nothing else, then [`check_file`] holds the whole against the real length of the file.
 
+mod fields;
 mod journal;
 mod slot;
 #[cfg(test)]
@@ -12,14 +13,27 @@ mod spec_test;
 mod superblock;
 mod table;
 
+pub(crate) use fields::{
+    ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS, SUPERBLOCK_FIELDS,
+    with_ends,
+};
 pub(crate) use journal::{Epoch, RECORD_BYTES, RECORD_WORDS, Record};
 pub use slot::State;
 pub(crate) use slot::{
     Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SegmentRecord, Slot, encode_metadata,
 };
 pub use superblock::{CellKind, FORMAT_VERSION, WhenFull};
-pub(crate) use superblock::{MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Superblock, recognise};
+pub(crate) use superblock::{GROWING, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Superblock, recognise};
 pub(crate) use table::{ENTRY_BYTES, PageEntry, table_bytes};
+
+/// Where fields stand that are read without the rest, for files that cannot be decoded.
+pub(crate) mod offsets {
+    pub(crate) use super::slot::{
+        MAX_SEGMENTS, METADATA, METADATA_BYTES, METADATA_LENGTH, SEGMENT_BYTES, SEGMENT_COUNT,
+        SEGMENTS, SLOT_MAGIC,
+    };
+    pub(crate) use super::superblock::{CELL_BITS, INCOMPATIBLE, JOURNAL_BYTES};
+}
 
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, PAGE_BYTES};

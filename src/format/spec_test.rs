@@ -40,81 +40,28 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split(", ").map(number).collect()
 }
 
-/// Compares the fields of a structure that is `length` bytes long, and that they leave no gap.
-fn check_fields(name: &str, fields: &[(&str, usize)], length: usize) {
-    let rows = table(name);
-    let stated: Vec<(&str, usize)> =
-        rows.iter().map(|row| (row[2], number(row[0]) as usize)).collect();
-    assert_eq!(stated, fields, "{name}");
-    let mut end = 0;
-    for row in &rows {
-        assert_eq!(number(row[0]), end, "{name}: {} leaves a gap", row[2]);
-        end += number(row[1]);
-    }
-    assert_eq!(end, length as u64, "{name}");
-}
-
 #[test]
-fn offsets_and_sizes_are_those_of_the_code() {
-    let superblock = [
-        ("magic", 0),
-        ("version", VERSION),
-        ("page_size", PAGE_SIZE),
-        ("incompatible", INCOMPATIBLE),
-        ("read_only_compatible", READ_ONLY_COMPATIBLE),
-        ("compatible", COMPATIBLE),
-        ("hash_id", HASH_ID),
-        ("uuid", UUID),
-        ("hash_seed", HASH_SEED),
-        ("cell_bits", CELL_BITS),
-        ("when_full", WHEN_FULL),
-        ("journal_bytes", JOURNAL_BYTES),
-        ("target_rate", TARGET_RATE),
-        ("capacity", CAPACITY),
-        ("generations", GENERATIONS),
-        ("rotate_after", ROTATE_AFTER),
-        ("reserved", RESERVED),
-        ("crc", CRC_OFFSET),
+fn fields_are_those_of_the_code() {
+    let structures: [(&str, &'static [Field], usize); 5] = [
+        ("superblock", &SUPERBLOCK_FIELDS, SUPERBLOCK_BYTES),
+        ("slot", &SLOT_FIELDS, SLOT_BYTES),
+        ("segment", &SEGMENT_FIELDS, SEGMENT_BYTES),
+        ("entry", &ENTRY_FIELDS, ENTRY_BYTES),
+        ("record", &RECORD_FIELDS, RECORD_BYTES),
     ];
-    check_fields("superblock", &superblock, SUPERBLOCK_BYTES);
-    let slot = [
-        ("magic", 0),
-        ("sequence", SEQUENCE),
-        ("epoch", EPOCH),
-        ("salt", SALT),
-        ("state", STATE),
-        ("segment_count", SEGMENT_COUNT),
-        ("mark", MARK),
-        ("file_bytes", FILE_BYTES),
-        ("metadata_length", METADATA_LENGTH),
-        ("reserved_1", SLOT_RESERVED_1),
-        ("unsynced_pages", UNSYNCED_PAGES),
-        ("repaired_pages", REPAIRED_PAGES),
-        ("recoveries", RECOVERIES),
-        ("next_salt", NEXT_SALT),
-        ("reserved_2", SLOT_RESERVED_2),
-        ("segments", SEGMENTS),
-        ("metadata", METADATA),
-        ("crc", CRC_OFFSET),
-    ];
-    check_fields("slot", &slot, SLOT_BYTES);
-    let segment = [
-        ("layout", SEGMENT_LAYOUT),
-        ("rows", SEGMENT_ROWS),
-        ("blocks", SEGMENT_BLOCKS),
-        ("row_cells", SEGMENT_ROW_CELLS),
-        ("capacity", SEGMENT_CAPACITY),
-        ("adds", SEGMENT_ADDS),
-        ("offset", SEGMENT_OFFSET),
-        ("table", SEGMENT_TABLE),
-        ("table_crc", SEGMENT_TABLE_CRC),
-        ("ones", SEGMENT_ONES),
-    ];
-    check_fields("segment", &segment, SEGMENT_BYTES);
-    check_fields("entry", &[("crc", 0), ("ones", 4)], ENTRY_BYTES);
+    for (name, fields, length) in structures {
+        let stated = table(name);
+        let fields: Vec<(&Field, usize)> = with_ends(fields, length).collect();
+        assert_eq!(stated.len(), fields.len(), "{name}");
+        for (row, (field, end)) in stated.iter().zip(fields) {
+            assert_eq!(row[2], field.name, "{name}");
+            assert_eq!(number(row[0]), field.offset as u64, "{name}: {}", field.name);
+            assert_eq!(number(row[1]), (end - field.offset) as u64, "{name}: {}", field.name);
+            assert_eq!(row[3].replace('`', ""), field.meaning, "{name}: {}", field.name);
+        }
+    }
     let entry = PageEntry { crc: 0x0403_0201, ones: 0x0807_0605 };
     assert_eq!(entry.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
-    check_fields("record", &[("value", 0), ("mask_and_check", 8)], RECORD_BYTES);
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub(crate) const GENERATIONS: usize = CAPACITY + 8;
 pub(crate) const ROTATE_AFTER: usize = GENERATIONS + 8;
 pub(crate) const RESERVED: usize = ROTATE_AFTER + 8;
 
+/// The feature bit of a file that grows (F-18).
+pub(crate) const GROWING: u32 = 1 << 1;
+
 /// Incompatible features this code understands (F-18).
 const KNOWN_INCOMPATIBLE: u32 = 0;
 /// Read-only compatible features this code understands (F-18).

@@ -11,10 +11,13 @@
 //! ```
 
 mod estimate;
+mod loads;
 mod precheck;
 mod rate;
 
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
+pub(crate) use loads::LoadLaw;
+pub use loads::LoadVerdict;
 pub use precheck::Precheck;
 pub use rate::{
     best_flat_bits_per_key, best_flat_rate, blocked_rate, false_positive_rate, flat_rate,

@@ -1,13 +1,19 @@
 //! What is said of files: recovery, inspection, verification.
 
 mod counted;
+mod explain;
 mod inspect;
+mod loads;
+mod pages;
 mod repair;
 mod verify;
 
 pub(crate) use counted::Counted;
+pub use explain::{Detail, Explained, explain};
 pub(crate) use inspect::uuid_text;
 pub use inspect::{Inspection, SegmentInspection, inspect};
+pub use loads::{BlockLoads, LoadBin, block_loads};
+pub use pages::{PageInspection, inspect_pages};
 pub use repair::{Repair, repair};
 pub use verify::{Verification, verify};
 

@@ -346,9 +346,38 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+The summary, --pages and --json read headers and page tables only, so that they take no longer
+for a large file. --loads, --html and --bytes read everything. --bytes explains damaged files as
+well: it shows why a file is refused.
+
+Examples:
+  bloomfile inspect seen.bloom
+  bloomfile inspect seen.bloom --html seen.html
+  bloomfile inspect damaged.bloom --bytes | grep wrong")]
 pub(crate) struct InspectArgs {
     /// The file
     pub(crate) file: PathBuf,
+
+    /// Show how the keys are spread over the blocks, against the law they should follow
+    #[arg(long)]
+    pub(crate) loads: bool,
+
+    /// Write one page with all of it as charts, for a browser
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["loads", "pages", "bytes", "json"])]
+    pub(crate) html: Option<PathBuf>,
+
+    /// List the data pages: checksum, bits set, fill
+    #[arg(long, conflicts_with_all = ["loads", "bytes"])]
+    pub(crate) pages: bool,
+
+    /// Explain the file byte range by byte range, damaged or not
+    #[arg(long, conflicts_with = "loads")]
+    pub(crate) bytes: bool,
+
+    /// With --bytes: each table entry, journal record and data page by itself
+    #[arg(long, requires = "bytes")]
+    pub(crate) all: bool,
 
     /// Print JSON
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! What is printed, and where.
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -41,6 +41,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
         .and_then(|()| writeln!(out))
         .and_then(|()| out.flush())
         .map_err(Failure::output)
+}
+
+/// Whether standard output shows colours: a terminal that can, and a user who wants them.
+pub(crate) fn colour() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+    io::stdout().is_terminal() && !set("NO_COLOR") && !dumb
 }
 
 /// Lines of a label and what it says.

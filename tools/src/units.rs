@@ -145,6 +145,25 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{} {}", significant(value), UNITS[unit])
 }
 
+/// A number with three digits.
+pub(crate) fn decimal(value: f64) -> String {
+    match value.abs() {
+        1000.0.. => count(value.round() as u64),
+        _ => significant(value),
+    }
+}
+
+/// A large number in a few characters: `12.5M`.
+pub(crate) fn short(value: f64) -> String {
+    const UNITS: [&str; 5] = ["", "k", "M", "G", "T"];
+    let (mut value, mut unit) = (value, 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{}{}", significant(value), UNITS[unit])
+}
+
 /// A rate with three digits, as a percentage as long as that is readable.
 pub(crate) fn percent(rate: f64) -> String {
     let percent = 100.0 * rate;

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod browser;
 mod disks;
 mod errors;
+mod inspect;
 mod interrupts;
 mod json;
 mod keys;

@@ -174,6 +174,7 @@ fn inspect_says_it_on_one_screen() {
   space         4 KiB of data, 1 MiB of journal
   hash          SeaHash, seed 0
   identity      66db0e8b-0f14-8b3e-b579-acd6a541079b
+  fill          █████████████████████▊·················· 54.4 %
   health        closed in good order
   advice        none as it is; it is as full as planned, so build a larger one before adding more
 ",

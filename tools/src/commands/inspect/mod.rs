@@ -1,9 +1,13 @@
 //! `bloomfile inspect`: what a file is, how full, and what to do about it.
 
+mod bytes;
+mod charts;
+mod html;
+
 use std::process::ExitCode;
 
 use bloomfile::plan::Estimate;
-use bloomfile::{Health, Inspection, SegmentInspection};
+use bloomfile::{BlockLoads, Health, Inspection, SegmentInspection};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -25,26 +29,43 @@ struct InspectOutput {
     #[serde(flatten)]
     inspection: Inspection,
     advice: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loads: Option<Vec<BlockLoads>>,
 }
 
 pub(crate) fn run(args: &InspectArgs) -> Result<ExitCode> {
-    let inspection = bloomfile::inspect(&args.file).map_err(Failure::file(&args.file))?;
-    let file = args.file.display().to_string();
-    let advice = advice(&file, &inspection);
-    if args.json {
-        output::json(&InspectOutput { schema: 1, file, inspection, advice })?;
-    } else {
-        let version = inspection.format_version;
-        let size = units::size(inspection.file_bytes);
-        let body = listing(&inspection, &advice);
-        output::print(format_args!(
-            "{file}: a Bloom filter (bloomfile format {version}), {size}\n\n{body}"
-        ))?;
+    match args {
+        InspectArgs { bytes: true, .. } => bytes::bytes(args)?,
+        InspectArgs { pages: true, .. } => bytes::pages(args)?,
+        InspectArgs { html: Some(target), .. } => html::run(args, target)?,
+        _ => summary(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn listing(inspection: &Inspection, advice: &str) -> Listing {
+fn summary(args: &InspectArgs) -> Result<()> {
+    let failed = Failure::file(&args.file);
+    let inspection = bloomfile::inspect(&args.file).map_err(&failed)?;
+    let loads = args.loads.then(|| bloomfile::block_loads(&args.file)).transpose();
+    let loads = loads.map_err(&failed)?;
+    let file = args.file.display().to_string();
+    let advice = advice(&file, &inspection);
+    if args.json {
+        return output::json(&InspectOutput { schema: 1, file, inspection, advice, loads });
+    }
+    let version = inspection.format_version;
+    let size = units::size(inspection.file_bytes);
+    let mut body = listing(&inspection);
+    charts::fills(&mut body, &args.file, &inspection.segments)?;
+    loads.iter().flatten().for_each(|loads| charts::loads(&mut body, loads));
+    body.row("health", health(&inspection));
+    body.row("advice", advice);
+    output::print(format_args!(
+        "{file}: a Bloom filter (bloomfile format {version}), {size}\n\n{body}"
+    ))
+}
+
+fn listing(inspection: &Inspection) -> Listing {
     let mut listing = Listing::default();
     listing.row("made for", purpose(inspection));
     for segment in &inspection.segments {
@@ -60,8 +81,6 @@ fn listing(inspection: &Inspection, advice: &str) -> Listing {
         // A file may come from anywhere: its texts must not steer the terminal.
         listing.row("metadata", format!("{} = {}", key.escape_debug(), value.escape_debug()));
     }
-    listing.row("health", health(inspection));
-    listing.row("advice", advice);
     listing
 }
 

@@ -1,0 +1,212 @@
+//! A file byte range by byte range, in the words of `format-spec.md`; damaged files too.
+
+mod headers;
+mod journal;
+mod segments;
+
+use std::fs::File;
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format::{JOURNAL_OFFSET, SLOT_OFFSETS, Slot, recognise};
+use crate::storage::{FileMedium, Medium};
+
+/// How much is said of what repeats: table entries, journal records, data pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Neighbours of the same meaning are told together.
+    Summary,
+    /// Each one by itself.
+    Everything,
+}
+
+/// What a range of bytes is; made by [`explain`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Explained {
+    /// Offsets in the file.
+    pub range: Range<u64>,
+    /// The structure it belongs to, and whether that one counts.
+    pub structure: String,
+    /// The field's name in `format-spec.md`.
+    pub field: String,
+    /// What it holds.
+    pub value: String,
+    /// What that means, and what is wrong with it if anything is.
+    pub note: String,
+}
+
+/// Why the walk over the file ended before its end.
+enum Stop {
+    /// Whoever listens has heard enough.
+    Enough,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+type Walk<T = ()> = std::result::Result<T, Stop>;
+
+/// Tells what every byte of a file is, from the first to the last, without a gap.
+///
+/// Damaged files are explained as well: what their headers still say is taken for what it is
+/// worth, and what is wrong is said where it is wrong. Only a file that is something else is an
+/// error. All data pages are read, and held against their checksums.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// # bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?.close()?;
+/// use bloomfile::{Detail, explain};
+///
+/// let mut end = 0;
+/// explain(&path, Detail::Summary, |explained| {
+///     assert_eq!(explained.range.start, end);
+///     end = explained.range.end;
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(end, std::fs::metadata(&path).unwrap().len());
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn explain(
+    path: impl AsRef<Path>,
+    detail: Detail,
+    mut visit: impl FnMut(Explained) -> ControlFlow<()>,
+) -> Result<()> {
+    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
+    let medium = FileMedium::new(file);
+    let length = medium.length().map_err(Error::io("tell the length of the file"))?;
+    let mut explainer = Explainer { medium: &medium, length, detail, visit: &mut visit };
+    match explainer.walk() {
+        Ok(()) | Err(Stop::Enough) => Ok(()),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// A walk over a file.
+struct Explainer<'a, M: Medium> {
+    medium: &'a M,
+    length: u64,
+    detail: Detail,
+    visit: &'a mut dyn FnMut(Explained) -> ControlFlow<()>,
+}
+
+impl<M: Medium> Explainer<'_, M> {
+    fn walk(&mut self) -> Walk {
+        let superblock = self.read(0)?;
+        let slots = [self.read(SLOT_OFFSETS[0])?, self.read(SLOT_OFFSETS[1])?];
+        // A slot shows what the file was when the first bytes do not.
+        if let Err(error) = recognise(&superblock[..self.length.min(4096) as usize])
+            && !slots.iter().any(|bytes| headers::has_slot_magic(bytes))
+        {
+            return Err(error.into());
+        }
+        let parameters = self.superblock(&superblock)?;
+        let slots = self.slots(&slots, &parameters)?;
+        let end = match &slots.counting {
+            Some(slot) => {
+                let base = first_offset(slot).max(JOURNAL_OFFSET);
+                self.journal(base, &slots, parameters.cell_bits)?;
+                self.segments(slot, &parameters)?
+            }
+            None => {
+                let base = JOURNAL_OFFSET + parameters.journal_bytes;
+                self.journal(base, &slots, parameters.cell_bits)?;
+                let note = "page tables and data; both slots are damaged, so that it is not known \
+                            where each begins";
+                self.tell(base..self.length, "segments", "all", "cannot be told apart", note)?;
+                self.length.max(base)
+            }
+        };
+        self.tail(end, parameters.growing)
+    }
+
+    /// What lies behind the end that the headers state, or is missing before it.
+    fn tail(&mut self, end: u64, growing: bool) -> Walk {
+        if end > self.length {
+            let value = format!("{} bytes are missing", end - self.length);
+            let note = "the file was cut short: its headers say that it is longer (F-29)";
+            return self.tell_at(self.length..self.length, "end of file", "length", value, note);
+        }
+        let note = match growing {
+            true => "a growth that did not finish: ignored (F-29)",
+            false => "wrong: nothing may follow the last segment (F-29)",
+        };
+        let value = format!("{} bytes", self.length - end);
+        self.tell(end..self.length, "behind the last segment", "all", value, note)
+    }
+
+    /// Explains a range, or as much of it as is in the file.
+    fn tell(
+        &mut self,
+        range: Range<u64>,
+        structure: impl Into<String>,
+        field: impl Into<String>,
+        value: impl Into<String>,
+        note: impl Into<String>,
+    ) -> Walk {
+        if range.start >= self.length.min(range.end) {
+            return Ok(());
+        }
+        let mut note = note.into();
+        if range.end > self.length {
+            note.push_str("; cut short by the end of the file");
+        }
+        self.tell_at(range.start..range.end.min(self.length), structure, field, value, note)
+    }
+
+    fn tell_at(
+        &mut self,
+        range: Range<u64>,
+        structure: impl Into<String>,
+        field: impl Into<String>,
+        value: impl Into<String>,
+        note: impl Into<String>,
+    ) -> Walk {
+        let explained = Explained {
+            range,
+            structure: structure.into(),
+            field: field.into(),
+            value: value.into(),
+            note: note.into(),
+        };
+        match (self.visit)(explained) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stop::Enough),
+        }
+    }
+
+    /// A header page; zeros where the file has ended.
+    fn read(&self, offset: u64) -> Walk<Vec<u8>> {
+        let mut bytes = vec![0; crate::geometry::PAGE_BYTES as usize];
+        self.read_into(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// As much of `bytes` as the file has from `offset`; the rest stays as it is.
+    fn read_into(&self, bytes: &mut [u8], offset: u64) -> Walk<usize> {
+        let there = (bytes.len() as u64).min(self.length.saturating_sub(offset)) as usize;
+        self.medium.read_at(&mut bytes[..there], offset).map_err(Error::io("read the file"))?;
+        Ok(there)
+    }
+}
+
+/// Where the first segment lies.
+fn first_offset(slot: &Slot) -> u64 {
+    slot.segments.iter().map(|segment| segment.offset).min().unwrap_or(JOURNAL_OFFSET)
+}
+
+/// `0–7`, or `0` for one.
+fn span(first: u64, count: u64) -> String {
+    match count {
+        1 => first.to_string(),
+        _ => format!("{first}–{}", first + count - 1),
+    }
+}

@@ -1,0 +1,193 @@
+//! How the keys are spread over the blocks, held against the law they should follow.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::engine::split_on_all_cores;
+use crate::error::{Error, Result};
+use crate::format::SegmentRecord;
+use crate::geometry::{Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
+use crate::plan::{LoadLaw, LoadVerdict};
+use crate::reader::examine;
+use crate::storage::{FileMedium, Map, Mapping, Medium, Words};
+
+/// Blocks that are counted in one go.
+const GROUP: u64 = 64;
+
+/// How many keys met in the blocks of a segment; made by [`block_loads`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BlockLoads {
+    /// The segment, counted from the oldest.
+    pub segment: usize,
+    /// Blocks that were counted.
+    pub blocks: u64,
+    /// Mean number of keys in a block.
+    pub mean: f64,
+    /// The loads' variance as a multiple of what chance gives; near 1 when all is well.
+    pub dispersion: f64,
+    /// What to think of it.
+    pub verdict: LoadVerdict,
+    /// The blocks by their load, from the lowest to the highest.
+    pub bins: Vec<LoadBin>,
+}
+
+/// Blocks with about the same load.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LoadBin {
+    /// Keys in the block: the least and the most that this bin takes. The first and the last bin
+    /// take everything beyond as well.
+    pub first: u64,
+    /// See `first`.
+    pub last: u64,
+    /// Blocks that were found in it.
+    pub observed: u64,
+    /// Blocks that the Poisson law puts into it.
+    pub expected: f64,
+}
+
+/// Counts the ones of every block and holds the keys they stand for against the Poisson law.
+///
+/// Keys that hash well fall into blocks like rain: a spread that is wider or narrower than chance
+/// gives means that the hashes are bad, or that blocks were damaged or filled by a repair. The
+/// `rows` and `flat` layouts have one block only; there stretches of 512 cells take its place.
+///
+/// All data pages are read, as they are: what the journal of a crashed file holds is not in them.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// use bloomfile::plan::LoadVerdict;
+///
+/// let options = bloomfile::Options::new().capacity(100_000).false_positive_rate(0.01);
+/// let mut builder = options.build(&path)?;
+/// for key in 0..100_000u32 {
+///     builder.add(&key.to_le_bytes());
+/// }
+/// builder.finish()?;
+/// let loads = bloomfile::block_loads(&path)?;
+/// assert_eq!(loads[0].verdict, LoadVerdict::AsExpected);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn block_loads(path: impl AsRef<Path>) -> Result<Vec<BlockLoads>> {
+    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
+    let medium = FileMedium::new(file);
+    let loaded = examine(&medium)?.loaded;
+    let cell_bits = loaded.superblock.cells.bits();
+    let segments = loaded.slot.segments.iter().enumerate();
+    segments.map(|(index, segment)| loads_of(&medium, index, segment, cell_bits)).collect()
+}
+
+fn loads_of(
+    medium: &FileMedium,
+    index: usize,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<BlockLoads> {
+    let extent = segment.extent(cell_bits);
+    let data = medium
+        .map(extent.data()..extent.end(), Mapping::ReadOnly)
+        .map_err(Error::io("map the data"))?;
+    let blocks = Blocks::new(&segment.geometry, cell_bits);
+    let counted = blocks.count(data.words());
+    let total: u64 = counted.iter().sum();
+    let law = LoadLaw::new(blocks.rows, blocks.row_cells, &counted);
+    let bins = law.bins().into_iter().map(|Range { start, end }| LoadBin {
+        first: start,
+        last: end - 1,
+        observed: 0,
+        expected: 0.0,
+    });
+    let mut bins: Vec<LoadBin> = bins.collect();
+    let expected = law.expected(&bins.iter().map(|bin| bin.last).collect::<Vec<_>>());
+    for (bin, share) in bins.iter_mut().zip(expected) {
+        bin.expected = share * total as f64;
+    }
+    for (ones, &count) in counted.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let load = law.load(ones as u64).round() as u64;
+        let at = bins.partition_point(|bin| bin.last < load).min(bins.len() - 1);
+        bins[at].observed += count;
+    }
+    Ok(BlockLoads {
+        segment: index,
+        blocks: total,
+        mean: law.mean(),
+        dispersion: law.dispersion(),
+        verdict: law.verdict(),
+        bins,
+    })
+}
+
+/// The blocks of a geometry, or what takes their place.
+struct Blocks {
+    /// Rows and cells of each row of one block.
+    rows: u32,
+    row_cells: u64,
+    /// All of them, whole or not.
+    blocks: u64,
+    /// Words from one to the next.
+    words: u64,
+    /// Of so many blocks in a row of the data, the first so many are whole.
+    whole: (u64, u64),
+    cell_bits: u32,
+}
+
+impl Blocks {
+    fn new(geometry: &Geometry, cell_bits: u32) -> Self {
+        let (rows, row_cells, span) = match geometry.layout() {
+            Layout::Rows | Layout::Flat => (1, LINE_BLOCK_CELLS, LINE_BLOCK_CELLS),
+            Layout::Page | Layout::Line => {
+                (geometry.row_count(), geometry.row_cells(), geometry.block_span(cell_bits))
+            }
+        };
+        let (blocks, whole) = match geometry.layout() {
+            Layout::Rows | Layout::Flat => {
+                let stretches = geometry.block_span(cell_bits) / span;
+                let in_row = match geometry.layout() {
+                    Layout::Rows => geometry.row_span(cell_bits) / span,
+                    _ => stretches,
+                };
+                (stretches, (in_row, geometry.row_cells() / span))
+            }
+            Layout::Page | Layout::Line => (geometry.blocks(), (1, 1)),
+        };
+        let words = span * u64::from(cell_bits) / 64;
+        Blocks { rows, row_cells, blocks, words, whole, cell_bits }
+    }
+
+    /// How many blocks have how many ones.
+    fn count(&self, data: &Words) -> Vec<u64> {
+        let cells = (u64::from(self.rows) * self.row_cells) as usize;
+        let group_pages = (GROUP * self.words * 8).div_ceil(PAGE_BYTES);
+        let groups = self.blocks.div_ceil(GROUP);
+        let parts = split_on_all_cores(groups, group_pages, |groups| {
+            let mut counted = vec![0; cells + 1];
+            for block in groups.start * GROUP..(groups.end * GROUP).min(self.blocks) {
+                if block % self.whole.0 < self.whole.1 {
+                    let words = block * self.words..(block + 1) * self.words;
+                    let ones: u32 = words.map(|word| self.ones(data.load(word as usize))).sum();
+                    // More than there are cells means damage between the rows.
+                    counted[(ones as usize).min(cells)] += 1;
+                }
+            }
+            counted
+        });
+        let mut counted = vec![0; cells + 1];
+        for part in parts {
+            counted.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
+        }
+        counted
+    }
+
+    /// Cells of a word that are not zero.
+    fn ones(&self, word: u64) -> u32 {
+        match self.cell_bits {
+            1 => word.count_ones(),
+            _ => ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The views of `inspect`.
+
+use crate::sandbox::{Sandbox, numbers};
+
+#[test]
+fn rows_have_a_bar_each_and_pages_a_heat_map() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom --layout rows -n 60", numbers(60)).is(0, "", "");
+    let out = sandbox.run("inspect a.bloom").out;
+    let expected = "
+  fill           0 ███████▌············ 37.5 %
+                 1 ███████▌············ 37.5 %
+                 2 ███████▌············ 37.5 %
+                 3 ███████▌············ 37.5 %
+                 4 ████████▏··········· 40.6 %
+                 5 ███████▉············ 39.1 %
+                 6 ███████▍············ 36.7 %
+  pages         ▃▃▃▃▄▄▃
+                Each cell is a page; emptiest 36.7 % (page 6), fullest 40.6 % (page 4)
+";
+    assert!(out.contains(expected), "{out}");
+    assert!(!out.contains('\x1b'), "colours are for terminals");
+}
+
+#[test]
+fn a_summary_fits_on_a_screen() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom -n 1M", numbers(1000)).is(0, "", "");
+    sandbox.run_with("build -q b.bloom -k 32 -m 100k", numbers(1000)).is(0, "", "");
+    for file in ["a.bloom", "b.bloom"] {
+        let out = sandbox.run(&format!("inspect {file}")).out;
+        assert!(out.lines().count() <= 30, "{out}");
+        assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    }
+}
+
+/// Runs a command with a terminal for its output, as `script` makes one.
+fn on_a_terminal(sandbox: &Sandbox, environment: &[(&str, &str)]) -> Option<String> {
+    let command = format!("{} inspect a.bloom", crate::sandbox::BLOOMFILE);
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).current_dir(sandbox.folder());
+    script.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(environment.iter().copied());
+    match script.stdin(std::process::Stdio::null()).output() {
+        Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
+        Err(error) => {
+            eprintln!("skipped: there is no script(1) to make a terminal: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_of_those_who_want_them() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom", numbers(9000)).is(0, "", "");
+    let Some(colours) = on_a_terminal(&sandbox, &[]) else { return };
+    assert!(colours.contains("\x1b[38;5;"), "{colours}");
+    for without in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let plain = on_a_terminal(&sandbox, &[without]).unwrap();
+        assert!(plain.contains("Each cell is a page") && !plain.contains('\x1b'), "{plain}");
+    }
+}
+
+#[test]
+fn loads_are_held_against_the_law() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom --journal 0", numbers(100_000)).is(0, "", "");
+    let out = sandbox.run("inspect --loads a.bloom").out;
+    assert!(out.contains("  block loads   1,976 blocks with 50.6 keys on average,\n"), "{out}");
+    assert!(out.contains("as chance would have it: the keys are spread well\n"), "{out}");
+    assert!(out.contains("(law: "), "{out}");
+    // A tenth of the file as a repair would leave it.
+    let mut bytes = sandbox.read("a.bloom");
+    let data = bytes.len() - 31 * 4096;
+    bytes[data..data + 3 * 4096].fill(0xff);
+    sandbox.write("a.bloom", bytes);
+    let out = sandbox.run("inspect --loads a.bloom").out;
+    assert!(out.contains("skewed: some blocks are far fuller than chance allows"), "{out}");
+}
+
+#[test]
+fn pages_are_listed() {
+    let sandbox = Sandbox::with_filter();
+    sandbox.run("inspect --pages a.bloom").is(
+        0,
+        "segment         page  crc        ones  fill
+      0            0  e66f9126  5,566  54.4 %
+",
+        "",
+    );
+}
+
+#[test]
+fn bytes_say_why_a_file_is_refused() {
+    let sandbox = Sandbox::with_filter();
+    let out = sandbox.run("inspect --bytes a.bloom").out;
+    assert!(
+        out.contains("superblock                         version               1  -- 1 (F-12)")
+    );
+    assert!(!out.contains("wrong"), "{out}");
+    let all = sandbox.run("inspect --bytes --all a.bloom").out;
+    assert!(all.contains("entry 0               crc 0xe66f9126, ones 5566"), "{all}");
+
+    let mut bytes = sandbox.read("a.bloom");
+    bytes[100] ^= 1;
+    let length = bytes.len();
+    bytes.truncate(length - 96);
+    sandbox.write("a.bloom", bytes);
+    let ran = sandbox.run("inspect --bytes a.bloom");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let wrong: Vec<&str> = ran.out.lines().filter(|line| line.contains("wrong")).collect();
+    assert!(wrong[0].contains("superblock") && wrong[0].contains("wrong: the bytes give 0x"));
+    assert!(ran.out.contains("96 bytes are missing"), "{}", ran.out);
+    sandbox.write("a.bloom", "sheep\n");
+    let error = "bloomfile: a.bloom: is not a bloomfile: it looks like text; check the path\n";
+    sandbox.run("inspect --bytes a.bloom").is(2, "", error);
+    sandbox.run("inspect --bytes --json a.bloom").is(2, "", error);
+}
+
+#[test]
+fn bytes_do_not_let_metadata_steer_the_terminal() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command("create -q a.bloom -n 9 -p 1%");
+    assert!(command.args(["--meta", "note=\x1b[2Jgone"]).status().unwrap().success());
+    let out = sandbox.run("inspect --bytes a.bloom").out;
+    assert!(out.contains("note = \\u{1b}[2Jgone"), "{out}");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error() {
+    let sandbox = Sandbox::with_filter();
+    sandbox.run("inspect a.bloom --html no/a.html").is(
+        2,
+        "",
+        "bloomfile: no/a.html: cannot write the page: No such file or directory (os error 2)\n",
+    );
+    assert_eq!(sandbox.names(), ["a.bloom"]);
+}
