@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bloomfile::{Filter, Recovery};
+use bloomfile::{Filter, Hasher, Recovery};
 
 use super::warn_if_over_capacity;
 use crate::args::AddArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt::on_interrupt;
-use crate::keys::{self, Sink};
+use crate::keys::{self, Piece, Sink};
 use crate::{EXIT_ERROR, output, units};
 
 pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
@@ -43,9 +43,14 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     if let Some(recovery) = filter.recovery().filter(|_| !args.quiet) {
         tell_recovery(&args.file, recovery);
     }
-    let mut adding = Adding { progress: &progress, held: None, interrupted: &interrupted };
+    let mut adding = Adding {
+        hasher: filter.hasher(),
+        progress: &progress,
+        held: None,
+        interrupted: &interrupted,
+    };
     adding.hold().start(filter);
-    let visited = keys::visit(&sources, &args.keys, &mut adding);
+    let visited = keys::visit(&sources, &args.keys, args.quiet, &mut adding);
 
     let progress = adding.hold();
     let used = progress.filter.as_ref().map(|filter| (filter.adds(), filter.capacity()));
@@ -128,23 +133,34 @@ impl Progress {
         self.filter = Some(filter);
     }
 
-    fn add(&mut self, key: &[u8]) -> Result<()> {
-        self.read += 1;
-        if matches!(self.marking, Marking::Position { skip } if self.read <= skip) {
-            return Ok(());
+    /// Adds keys by their hashes, and syncs whenever it is time to.
+    fn add(&mut self, mut hashes: &[u64]) -> Result<()> {
+        if let Marking::Position { skip } = self.marking {
+            let skipped = skip.saturating_sub(self.read).min(hashes.len() as u64);
+            self.read += skipped;
+            hashes = &hashes[skipped as usize..];
         }
         let failed = Failure::file(&self.path);
         let Some(filter) = &self.filter else { return Ok(()) };
-        self.new += u64::from(filter.add(key).map_err(&failed)?);
-        self.keys += 1;
-        self.unsynced += 1;
-        if self.unsynced == self.sync_every {
-            match self.marking {
-                Marking::Position { .. } => filter.sync_with_mark(self.read),
-                _ => filter.sync(),
+        while !hashes.is_empty() {
+            let until_sync = self.sync_every.saturating_sub(self.unsynced);
+            let (now, later) = match usize::try_from(until_sync) {
+                Ok(count @ 1..) if count < hashes.len() => hashes.split_at(count),
+                _ => (hashes, &[][..]),
+            };
+            self.new += filter.add_hash_batch(now).map_err(&failed)?;
+            self.read += now.len() as u64;
+            self.keys += now.len() as u64;
+            self.unsynced += now.len() as u64;
+            if self.unsynced == self.sync_every {
+                match self.marking {
+                    Marking::Position { .. } => filter.sync_with_mark(self.read),
+                    _ => filter.sync(),
+                }
+                .map_err(&failed)?;
+                self.unsynced = 0;
             }
-            .map_err(&failed)?;
-            self.unsynced = 0;
+            hashes = later;
         }
         Ok(())
     }
@@ -212,6 +228,7 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
 /// Adds keys to an open filter. Holds the progress while there are keys at hand, and lets go of it
 /// while it waits for more.
 struct Adding<'a> {
+    hasher: Hasher,
     progress: &'a Mutex<Progress>,
     held: Option<MutexGuard<'a, Progress>>,
     interrupted: &'a AtomicBool,
@@ -223,16 +240,27 @@ impl Adding<'_> {
     }
 }
 
+/// Keys added before it is looked whether someone wants it to end.
+const KEYS_AT_ONCE: usize = 1 << 14;
+
 impl Sink for Adding<'_> {
-    fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            self.held = None;
-            loop {
-                // The thread that was told of the signal ends the process.
-                std::thread::park();
+    type Part = Vec<u64>;
+
+    fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
+        hashes(self.hasher, piece)
+    }
+
+    fn take(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
+        for hashes in hashes.chunks(KEYS_AT_ONCE) {
+            if self.interrupted.load(Ordering::Relaxed) {
+                self.held = None;
+                loop {
+                    // The thread that was told of the signal ends the process.
+                    std::thread::park();
+                }
             }
+            self.hold().add(hashes)?;
         }
-        self.hold().add(key)?;
         Ok(ControlFlow::Continue(()))
     }
 
@@ -240,4 +268,13 @@ impl Sink for Adding<'_> {
         self.held = None;
         Ok(())
     }
+}
+
+/// The hashes of the keys of a piece, in order.
+pub(super) fn hashes(hasher: Hasher, piece: &mut Piece<'_>) -> Vec<u64> {
+    let mut hashes = Vec::new();
+    while let Some((_, key)) = piece.next() {
+        hashes.push(hasher.hash(key));
+    }
+    hashes
 }

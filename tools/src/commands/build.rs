@@ -1,24 +1,28 @@
 //! `bloomfile build`: a filter from keys, all at once.
 
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use bloomfile::{Builder, Hasher, Options};
 use tempfile::SpooledTempFile;
 
+use super::add::hashes;
 use super::create::warn_of_plan;
 use super::warn_if_over_capacity;
 use crate::args::BuildArgs;
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Sink, Source};
+use crate::keys::{self, Piece, Sink, Source};
 use crate::{output, units};
 
 /// The rate when none is given.
 const DEFAULT_RATE: f64 = 0.01;
 
-/// Hashes that are kept in memory before the rest goes to the temporary folder.
+/// Hashes that are kept in memory before all of them go to the temporary folder.
 const HASHES_IN_MEMORY: usize = 1 << 20;
+
+/// Hashes that are taken from there at once.
+const HASHES_AT_ONCE: usize = 1 << 21;
 
 pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     let sources = keys::sources(Vec::new(), args.inputs.clone())?;
@@ -31,7 +35,7 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     let (options, keys, builder) = if planned_before {
         let builder = start(&options, &args)?;
         let mut filling = Filling { builder, keys: 0 };
-        keys::visit(&sources, &args.keys, &mut filling)?;
+        keys::visit(&sources, &args.keys, args.quiet, &mut filling)?;
         (options, filling.keys, filling.builder)
     } else {
         build_counted(options, &sources, &args)?
@@ -74,7 +78,7 @@ fn build_counted(
     // long input shall not learn at its end that the target exists.
     drop(start(&options.clone().capacity(1), args)?);
     let mut spool = Spool::new(Hasher::new(args.new_file.seed));
-    keys::visit(sources, &args.keys, &mut spool)?;
+    keys::visit(sources, &args.keys, args.quiet, &mut spool)?;
     let keys = spool.keys;
     if keys == 0 {
         let message = "the inputs hold no key; give --capacity to make an empty filter";
@@ -82,8 +86,8 @@ fn build_counted(
     }
     let options = options.capacity(keys);
     let mut builder = start(&options, args)?;
-    spool.replay(|hash| {
-        builder.add_hash(hash);
+    spool.replay(|hashes| {
+        builder.add_hash_batch(hashes);
     })?;
     Ok((options, keys, builder))
 }
@@ -95,9 +99,15 @@ struct Filling {
 }
 
 impl Sink for Filling {
-    fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-        self.builder.add(key);
-        self.keys += 1;
+    type Part = Vec<u64>;
+
+    fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
+        hashes(self.builder.hasher(), piece)
+    }
+
+    fn take(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
+        self.builder.add_hash_batch(&hashes);
+        self.keys += hashes.len() as u64;
         Ok(ControlFlow::Continue(()))
     }
 }
@@ -112,7 +122,7 @@ struct Spool {
 impl Spool {
     fn new(hasher: Hasher) -> Self {
         let file = tempfile::spooled_tempfile(HASHES_IN_MEMORY * size_of::<u64>());
-        Spool { hasher, keys: 0, file: BufWriter::with_capacity(1 << 16, file) }
+        Spool { hasher, keys: 0, file: BufWriter::with_capacity(1 << 20, file) }
     }
 
     fn failed(error: io::Error) -> Failure {
@@ -125,24 +135,37 @@ impl Spool {
         )
     }
 
-    /// Gives back every hash, in order.
-    fn replay(self, mut take: impl FnMut(u64)) -> Result<()> {
+    /// Gives back all hashes, in order, many at a time.
+    fn replay(self, mut take: impl FnMut(&[u64])) -> Result<()> {
         let mut file = self.file.into_inner().map_err(|error| Self::failed(error.into_error()))?;
         file.rewind().map_err(Self::failed)?;
-        let mut file = BufReader::with_capacity(1 << 16, file);
-        for _ in 0..self.keys {
-            let mut bytes = [0; size_of::<u64>()];
-            file.read_exact(&mut bytes).map_err(Self::failed)?;
-            take(u64::from_le_bytes(bytes));
+        let mut bytes = vec![0; HASHES_AT_ONCE * size_of::<u64>()];
+        let mut hashes = Vec::with_capacity(HASHES_AT_ONCE);
+        let mut left = self.keys as usize;
+        while left > 0 {
+            let bytes = &mut bytes[..left.min(HASHES_AT_ONCE) * size_of::<u64>()];
+            file.read_exact(bytes).map_err(Self::failed)?;
+            hashes.clear();
+            hashes.extend(bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)));
+            take(&hashes);
+            left -= hashes.len();
         }
         Ok(())
     }
 }
 
 impl Sink for Spool {
-    fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-        self.file.write_all(&self.hasher.hash(key).to_le_bytes()).map_err(Self::failed)?;
-        self.keys += 1;
+    type Part = Vec<u64>;
+
+    fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
+        hashes(self.hasher, piece)
+    }
+
+    fn take(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
+        for hash in &hashes {
+            self.file.write_all(&hash.to_le_bytes()).map_err(Self::failed)?;
+        }
+        self.keys += hashes.len() as u64;
         Ok(ControlFlow::Continue(()))
     }
 }

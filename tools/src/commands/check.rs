@@ -1,6 +1,6 @@
 //! `bloomfile check`: which keys may be present.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use bloomfile::{ReadOptions, Reader};
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Sink};
+use crate::keys::{self, Piece, Sink};
 
 /// Exit status when no key may be present.
 const EXIT_ABSENT: u8 = 1;
@@ -31,11 +31,10 @@ pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
         absent: args.absent,
         all: args.all,
         separator: args.keys.separator(),
-        out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
-        present: 0,
-        missing: 0,
+        out: BufWriter::with_capacity(1 << 16, io::stdout()),
+        counts: Counts::default(),
     };
-    keys::visit(&sources, &args.keys, &mut checking)?;
+    keys::visit(&sources, &args.keys, args.quiet, &mut checking)?;
     checking.finish()
 }
 
@@ -55,19 +54,32 @@ struct Checking {
     absent: bool,
     all: bool,
     separator: u8,
-    out: BufWriter<StdoutLock<'static>>,
+    out: BufWriter<Stdout>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
     present: u64,
     missing: u64,
 }
 
+/// What the keys of a piece come to.
+#[derive(Default)]
+struct Checked {
+    /// What is to be printed.
+    text: Vec<u8>,
+    counts: Counts,
+}
+
 impl Checking {
     fn succeeded(&self) -> bool {
-        if self.all { self.missing == 0 } else { self.present > 0 }
+        if self.all { self.counts.missing == 0 } else { self.counts.present > 0 }
     }
 
     fn finish(mut self) -> Result<ExitCode> {
         if self.show == Show::Count {
-            let count = if self.absent { self.missing } else { self.present };
+            let count = if self.absent { self.counts.missing } else { self.counts.present };
             writeln!(self.out, "{count}").map_err(Failure::output)?;
         }
         self.pause()?;
@@ -75,18 +87,57 @@ impl Checking {
     }
 }
 
-impl Sink for Checking {
-    fn key(&mut self, record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-        let present = self.reader.contains(key);
-        *(if present { &mut self.present } else { &mut self.missing }) += 1;
-        if self.show == Show::Keys && present != self.absent {
-            self.out
-                .write_all(record)
-                .and_then(|()| self.out.write_all(&[self.separator]))
-                .map_err(Failure::output)?;
-        }
+/// Keys looked up together.
+const BATCH: usize = 512;
+
+impl Checking {
+    /// Whether the answers so far settle the exit status, with nothing to print but that.
+    fn is_decided(&self, counts: &Counts) -> bool {
         // One key decides: the first present one, or with --all the first absent one.
-        let decided = self.show == Show::Nothing && present != self.all;
+        self.show == Show::Nothing && if self.all { counts.missing > 0 } else { counts.present > 0 }
+    }
+
+    /// Looks up the records of a batch by their hashes.
+    fn answer(&self, records: &[&[u8]], hashes: &[u64], found: &mut Vec<bool>, to: &mut Checked) {
+        self.reader.contains_hash_batch(hashes, found);
+        for (record, &present) in records.iter().zip(&*found) {
+            *(if present { &mut to.counts.present } else { &mut to.counts.missing }) += 1;
+            if self.show == Show::Keys && present != self.absent {
+                to.text.extend_from_slice(record);
+                to.text.push(self.separator);
+            }
+        }
+    }
+}
+
+impl Sink for Checking {
+    type Part = Checked;
+
+    fn work(&self, piece: &mut Piece<'_>) -> Checked {
+        let hasher = self.reader.hasher();
+        let (mut records, mut hashes, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let mut checked = Checked::default();
+        loop {
+            records.clear();
+            hashes.clear();
+            while hashes.len() < BATCH
+                && let Some((record, key)) = piece.next()
+            {
+                records.push(record);
+                hashes.push(hasher.hash(key));
+            }
+            self.answer(&records, &hashes, &mut found, &mut checked);
+            if hashes.len() < BATCH || self.is_decided(&checked.counts) {
+                return checked;
+            }
+        }
+    }
+
+    fn take(&mut self, part: Checked) -> Result<ControlFlow<()>> {
+        self.out.write_all(&part.text).map_err(Failure::output)?;
+        self.counts.present += part.counts.present;
+        self.counts.missing += part.counts.missing;
+        let decided = self.is_decided(&self.counts);
         Ok(if decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 

@@ -1,19 +1,29 @@
 //! Keys as the user gives them: arguments, lines, NUL-separated records, hex digits.
+//!
+//! Inputs are cut into pieces of whole records. Regular files are read and worked on by all cores,
+//! several pieces at a time; what comes through a pipe is worked on as it comes. Either way the
+//! results are taken in the order of the input.
+
+mod file;
+mod piece;
+mod progress;
+mod stream;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Seek};
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+
+pub(crate) use piece::Piece;
+use progress::Progress;
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Result};
 use crate::output;
-
-/// What a reader of keys starts with; it grows for longer keys only.
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// Longest key: a file without a single separator is not a list of keys.
 const MAX_KEY_BYTES: usize = 256 << 20;
@@ -60,23 +70,40 @@ pub(crate) fn sources(keys: Vec<OsString>, inputs: Vec<PathBuf>) -> Result<Vec<S
     Ok(sources)
 }
 
-/// What is done with each key.
-pub(crate) trait Sink {
-    /// Takes a key, and the record it came from as it stood in the input; breaks when it needs no
-    /// more.
-    fn key(&mut self, record: &[u8], key: &[u8]) -> Result<ControlFlow<()>>;
+/// What is done with keys.
+pub(crate) trait Sink: Sync {
+    /// What a piece of an input gives.
+    type Part: Send;
 
-    /// Called when everything read so far was handed over and reading on may take a while.
+    /// Works on the keys of a piece; several pieces are worked on at the same time.
+    fn work(&self, piece: &mut Piece<'_>) -> Self::Part;
+
+    /// Takes what a piece gave, in the order of the input; breaks when no more is needed.
+    fn take(&mut self, part: Self::Part) -> Result<ControlFlow<()>>;
+
+    /// Called when everything read so far was taken and reading on may take a while.
     fn pause(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
 /// Hands every key of the sources to the sink, in bounded memory.
-pub(crate) fn visit(sources: &[Source], format: &KeyArgs, sink: &mut impl Sink) -> Result<()> {
+///
+/// Shows how far it is when standard error is a terminal, unless `quiet`.
+pub(crate) fn visit(
+    sources: &[Source],
+    format: &KeyArgs,
+    quiet: bool,
+    sink: &mut impl Sink,
+) -> Result<()> {
     for source in sources {
+        let mut input = Input { source, format, number: 0 };
         let flow = match source {
-            Source::Argument(_, argument) => visit_record(source, None, argument, format, sink)?,
+            Source::Argument(_, argument) => {
+                let mut piece = Piece::argument(argument, format);
+                let part = sink.work(&mut piece);
+                input.take(sink, part, piece.outcome())?
+            }
             Source::Stdin => {
                 let stdin = io::stdin().lock();
                 if stdin.is_terminal() {
@@ -84,13 +111,21 @@ pub(crate) fn visit(sources: &[Source], format: &KeyArgs, sink: &mut impl Sink) 
                         "reading keys from the terminal, one per line; Ctrl-D at the start of a line ends them",
                     );
                 }
-                visit_input(source, stdin, format, sink)?
+                match regular(&stdin) {
+                    Some((file, start)) => input.visit_file(&file, start, quiet, sink)?,
+                    None => input.visit_stream(stdin, sink)?,
+                }
             }
             Source::File(path) => {
                 let file = File::open(path).map_err(|error| {
                     Failure::about(source, format!("cannot open the keys: {error}; check the path"))
                 })?;
-                visit_input(source, file, format, sink)?
+                match file.metadata() {
+                    Ok(metadata) if metadata.is_file() => {
+                        input.visit_file(&file, 0, quiet, sink)?
+                    }
+                    _ => input.visit_stream(file, sink)?,
+                }
             }
         };
         if flow.is_break() {
@@ -100,154 +135,63 @@ pub(crate) fn visit(sources: &[Source], format: &KeyArgs, sink: &mut impl Sink) 
     Ok(())
 }
 
-fn visit_input(
-    source: &Source,
-    input: impl Read,
-    format: &KeyArgs,
-    sink: &mut impl Sink,
-) -> Result<ControlFlow<()>> {
-    let mut records = Records::new(input, format.separator());
-    let mut number = 0;
-    loop {
-        if !records.has_next() {
-            sink.pause()?;
-            let more = records.read_more().map_err(|error| {
-                Failure::about(source, format!("cannot read the keys: {error}"))
-            })?;
-            if !more {
-                let message = format!(
-                    "{} {} is longer than {MAX_KEY_BYTES} bytes; is this a list of keys?",
-                    format.record_name(),
-                    number + 1
-                );
-                return Err(Failure::about(source, message));
-            }
-            continue;
-        }
-        let Some(record) = records.next() else { return Ok(ControlFlow::Continue(())) };
-        number += 1;
-        if visit_record(source, Some(number), record, format, sink)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
+/// Standard input as a file, and the place it stands at, when it is one.
+fn regular(stdin: &impl AsFd) -> Option<(File, u64)> {
+    let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
+    let place = file.stream_position().ok()?;
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some((file, place))
 }
 
-fn visit_record(
-    source: &Source,
-    number: Option<u64>,
-    record: &[u8],
-    format: &KeyArgs,
-    sink: &mut impl Sink,
-) -> Result<ControlFlow<()>> {
-    // Only a record that was cut out of an input ends in the first half of a line end.
-    let text = match number {
-        Some(_) if format.crlf => record.strip_suffix(b"\r").unwrap_or(record),
-        _ => record,
-    };
-    if !format.hex {
-        return sink.key(record, text);
-    }
-    let key = decode_hex(text).ok_or_else(|| {
-        let place = number.map(|number| format!("{} {number} ", format.record_name()));
-        let place = place.unwrap_or_default();
-        Failure::about(
-            source,
-            format!("{place}is not hex; with --hex a key is written as two digits for each byte"),
-        )
-    })?;
-    sink.key(record, &key)
+/// An input while it is read.
+struct Input<'a> {
+    source: &'a Source,
+    format: &'a KeyArgs,
+    /// Records taken so far.
+    number: u64,
 }
 
-/// Two digits, of either case, for each byte.
-fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_chunks::<2>() else { return None };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    pairs.iter().map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8)).collect()
-}
-
-/// Cuts an input into records, each ended by a separator or by the end of the input.
-struct Records<R> {
-    input: R,
-    separator: u8,
-    buffer: Vec<u8>,
-    /// The bytes read and not yet handed out are `start..end` of the buffer.
-    start: usize,
-    end: usize,
-    /// There is no separator from `start` up to here.
-    searched: usize,
-    /// End of the next record, once it is known.
-    next: Option<usize>,
-    finished: bool,
-}
-
-impl<R: Read> Records<R> {
-    fn new(input: R, separator: u8) -> Self {
-        Records {
-            input,
-            separator,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            searched: 0,
-            next: None,
-            finished: false,
+impl Input<'_> {
+    /// Takes what a piece gave, then refuses the record that ended it, if one did.
+    fn take<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        part: S::Part,
+        (records, bad): (u64, bool),
+    ) -> Result<ControlFlow<()>> {
+        let flow = sink.take(part)?;
+        self.number += records;
+        if flow.is_continue() && bad {
+            let place = match self.source {
+                Source::Argument(..) => String::new(),
+                _ => format!("{} {} ", self.format.record_name(), self.number),
+            };
+            let message = format!(
+                "{place}is not hex; with --hex a key is written as two digits for each byte"
+            );
+            return Err(Failure::about(self.source, message));
         }
+        Ok(flow)
     }
 
-    /// Whether [`next`](Self::next) can answer without reading.
-    fn has_next(&mut self) -> bool {
-        if self.next.is_none() {
-            let found = memchr::memchr(self.separator, &self.buffer[self.searched..self.end]);
-            self.next = found.map(|at| self.searched + at);
-            self.searched = self.next.unwrap_or(self.end);
-        }
-        self.next.is_some() || self.finished
+    fn unreadable(&self, error: &io::Error) -> Failure {
+        Failure::about(self.source, format!("cannot read the keys: {error}"))
     }
 
-    /// The next record; none at the end of the input.
-    fn next(&mut self) -> Option<&[u8]> {
-        let start = self.start;
-        let end = match self.next.take() {
-            Some(end) => {
-                self.start = end + 1;
-                end
-            }
-            None if self.start < self.end => {
-                self.start = self.end;
-                self.end
-            }
-            None => return None,
-        };
-        self.searched = self.start;
-        Some(&self.buffer[start..end])
-    }
-
-    /// Reads once; false when the record is too long to go on.
-    fn read_more(&mut self) -> io::Result<bool> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.searched -= self.start;
-        self.start = 0;
-        if self.end == self.buffer.len() {
-            if self.end >= MAX_KEY_BYTES {
-                return Ok(false);
-            }
-            self.buffer.resize(2 * self.end, 0);
-        }
-        let read = loop {
-            match self.input.read(&mut self.buffer[self.end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result?,
-            }
-        };
-        self.end += read;
-        self.finished = read == 0;
-        Ok(true)
+    fn too_long(&self) -> Failure {
+        let message = format!(
+            "{} {} is longer than {MAX_KEY_BYTES} bytes; is this a list of keys?",
+            self.format.record_name(),
+            self.number + 1
+        );
+        Failure::about(self.source, message)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
+    use super::stream::BUFFER_BYTES;
     use super::*;
 
     /// Collects keys.
@@ -255,10 +199,40 @@ mod tests {
     struct Collected(Vec<Vec<u8>>);
 
     impl Sink for Collected {
-        fn key(&mut self, _record: &[u8], key: &[u8]) -> Result<ControlFlow<()>> {
-            self.0.push(key.to_vec());
+        type Part = Vec<Vec<u8>>;
+
+        fn work(&self, piece: &mut Piece<'_>) -> Self::Part {
+            let mut keys = Vec::new();
+            while let Some((_, key)) = piece.next() {
+                keys.push(key.to_vec());
+            }
+            keys
+        }
+
+        fn take(&mut self, keys: Self::Part) -> Result<ControlFlow<()>> {
+            self.0.extend(keys);
             Ok(ControlFlow::Continue(()))
         }
+    }
+
+    fn visit_input(
+        source: &Source,
+        input: impl Read,
+        format: &KeyArgs,
+        sink: &mut Collected,
+    ) -> Result<ControlFlow<()>> {
+        Input { source, format, number: 0 }.visit_stream(input, sink)
+    }
+
+    /// The keys of a file, read in pieces of a few bytes each by several threads.
+    fn keys_of_file(input: &[u8], format: &KeyArgs, piece: usize) -> Vec<Vec<u8>> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input).unwrap();
+        let mut sink = Collected::default();
+        let mut reading = Input { source: &Source::Stdin, format, number: 0 };
+        let flow = reading.visit_pieces(&file, 0, (3, piece), &Progress::none(), &mut sink);
+        assert!(flow.unwrap().is_continue());
+        sink.0
     }
 
     /// Gives a few bytes at a time.
@@ -279,6 +253,10 @@ mod tests {
             sink.0
         });
         assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "cut differently by reads");
+        for piece in [1, 2, 3, 7, 1000] {
+            let from_file = keys_of_file(input, &format, piece);
+            assert_eq!(from_file, results[0], "cut differently by pieces of {piece}");
+        }
         std::mem::take(&mut results[0])
     }
 

@@ -1,0 +1,161 @@
+//! Keys from a regular file: read in pieces, worked on by all cores.
+
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::FileExt;
+
+use super::{Input, MAX_KEY_BYTES, Piece, Progress, Sink};
+use crate::args::KeyArgs;
+use crate::failure::Result;
+
+/// Most bytes of a piece, and of all pieces that are worked on at the same time.
+const PIECE_BYTES: usize = 8 << 20;
+const ALL_PIECES_BYTES: usize = 64 << 20;
+
+/// How much is read at once to find the end of a piece's last record.
+const TAIL_BYTES: usize = 64 << 10;
+
+impl Input<'_> {
+    /// Visits the keys of a file from `start` on.
+    pub(super) fn visit_file(
+        &mut self,
+        file: &File,
+        start: u64,
+        quiet: bool,
+        sink: &mut impl Sink,
+    ) -> Result<ControlFlow<()>> {
+        let length = file.metadata().map_err(|error| self.unreadable(&error))?.len();
+        if length <= start {
+            // Empty, or one that hides its length, as those of /proc do.
+            return self.visit_stream(file, sink);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(ALL_PIECES_BYTES >> 20);
+        let piece = PIECE_BYTES.min(ALL_PIECES_BYTES / threads);
+        let progress = Progress::new(length.saturating_sub(start), quiet);
+        self.visit_pieces(file, start, (threads, piece), &progress, sink)
+    }
+
+    /// Visits the file in rounds of `threads` pieces: each is read and worked on by a thread, then
+    /// what they gave is taken in order.
+    pub(super) fn visit_pieces<S: Sink>(
+        &mut self,
+        file: &File,
+        start: u64,
+        (threads, piece): (usize, usize),
+        progress: &Progress,
+        sink: &mut S,
+    ) -> Result<ControlFlow<()>> {
+        let length = file.metadata().map_err(|error| self.unreadable(&error))?.len();
+        let mut buffers = vec![Vec::new(); threads];
+        let mut at = start;
+        while at < length {
+            let ranges = (at..length).step_by(piece).take(threads);
+            let ranges: Vec<_> = ranges.map(|at| at..length.min(at + piece as u64)).collect();
+            at = ranges.last().map_or(length, |range| range.end);
+            let format = self.format;
+            let worker = &*sink;
+            let parts: Vec<_> = std::thread::scope(|scope| {
+                let running: Vec<_> = ranges
+                    .into_iter()
+                    .zip(&mut buffers)
+                    .map(|(range, buffer)| {
+                        scope.spawn(move || {
+                            let bytes = read_piece(file, start, range, format, buffer)?;
+                            let mut piece = Piece::new(&buffer[bytes], format);
+                            let part = worker.work(&mut piece);
+                            Ok((part, piece.outcome()))
+                        })
+                    })
+                    .collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                running.into_iter().map(join).collect()
+            });
+            for part in parts {
+                let (part, outcome) = part.map_err(|error: io::Error| match error.kind() {
+                    io::ErrorKind::FileTooLarge => self.too_long(),
+                    _ => self.unreadable(&error),
+                })?;
+                let flow = self.take(sink, part, outcome)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            sink.pause()?;
+            progress.reached(at - start);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Reads the records that start within `range`, whole; where they are in the buffer.
+///
+/// The byte before the range tells whether a record starts with it; the last record may go on
+/// beyond it.
+fn read_piece(
+    file: &File,
+    start: u64,
+    range: Range<u64>,
+    format: &KeyArgs,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Range<usize>> {
+    let before = usize::from(range.start > start);
+    let wanted = (range.end - range.start) as usize + before;
+    let mut end = read_to(file, range.start - before as u64, buffer, 0, wanted)?;
+    let separator = format.separator();
+    let first = match before {
+        0 => 0,
+        _ => match memchr::memchr(separator, &buffer[..end]) {
+            Some(at) => at + 1,
+            None => return Ok(0..0),
+        },
+    };
+    // A separator in the last byte ends the last record that starts here.
+    if first >= wanted || end < wanted {
+        return Ok(first.min(end)..end);
+    }
+    let mut searched = end - 1;
+    loop {
+        if let Some(at) = memchr::memchr(separator, &buffer[searched..end]) {
+            return Ok(first..searched + at + 1);
+        }
+        if end - first > MAX_KEY_BYTES + wanted {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        searched = end;
+        let offset = range.start - before as u64 + end as u64;
+        end = read_to(file, offset, buffer, end, end + TAIL_BYTES)?;
+        if end == searched {
+            return Ok(first..end);
+        }
+    }
+}
+
+/// Fills the buffer from `from` to `to` as far as the file goes; where that is.
+fn read_to(
+    file: &File,
+    mut offset: u64,
+    buffer: &mut Vec<u8>,
+    from: usize,
+    to: usize,
+) -> io::Result<usize> {
+    if buffer.len() < to {
+        buffer.resize(to, 0);
+    }
+    let mut filled = from;
+    while filled < to {
+        match file.read_at(&mut buffer[filled..to], offset) {
+            Ok(0) => break,
+            Ok(read) => {
+                filled += read;
+                offset += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

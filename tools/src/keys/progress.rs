@@ -1,0 +1,47 @@
+//! How far reading is, for whoever watches a terminal.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Bytes below which reading is over before anyone could look.
+const FEWEST_BYTES: u64 = 64 << 20;
+
+/// A bar on standard error, or nothing.
+pub(super) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// A bar for so many bytes, if standard error is a terminal and there is something to wait for.
+    pub(super) fn new(bytes: u64, quiet: bool) -> Self {
+        if quiet || bytes < FEWEST_BYTES || !std::io::stderr().is_terminal() {
+            return Self::none();
+        }
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:40} {binary_bytes}/{binary_total_bytes} {eta}")
+        {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(Some(bar))
+    }
+
+    pub(super) fn none() -> Self {
+        Progress(None)
+    }
+
+    pub(super) fn reached(&self, bytes: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(bytes);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
