@@ -127,7 +127,7 @@ impl Reader {
         if (verify && *health != Health::Live) || doubtful {
             let table = read_table(&medium, record, cell_bits)?;
             let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
-            let check = check_pages(data.words(), &table, news);
+            let check = check_pages(&record.geometry, data.words(), &table, news);
             match health {
                 Health::Clean => check.refuse_unless_exact()?,
                 _ => check.refuse_damage()?,

@@ -171,7 +171,12 @@ impl<M: Medium> Engine<M> {
         }
         if verify {
             let committed = lock(&self.committed);
-            let check = check_pages(self.segment.data.words(), &committed.tables[0], &[]);
+            let check = check_pages(
+                self.segment.data.geometry(),
+                self.segment.data.words(),
+                &committed.tables[0],
+                &[],
+            );
             drop(committed);
             check.refuse_unless_exact()?;
         }

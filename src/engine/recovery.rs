@@ -189,7 +189,7 @@ impl<M: Medium> Engine<M> {
         }
         let check = {
             let committed = lock(&self.committed);
-            check_pages(data.words(), &committed.tables[0], &journalled.news)
+            check_pages(data.geometry(), data.words(), &committed.tables[0], &journalled.news)
         };
         check.refuse_damage()?;
         self.set_bits(&journalled.news);

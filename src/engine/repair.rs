@@ -50,7 +50,12 @@ impl<M: Medium> Engine<M> {
         }
         let mut check = {
             let committed = lock(&engine.committed);
-            check_pages(engine.segment.data.words(), &committed.tables[0], &news)
+            check_pages(
+                engine.segment.data.geometry(),
+                engine.segment.data.words(),
+                &committed.tables[0],
+                &news,
+            )
         };
         // Recovery takes bits too many for adds that were not synced. Here damage is suspected, and
         // a page that has lost bits may have gained others: only what is exact is kept.

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use super::{Journalled, PAGE_WORDS, load, read_table_part};
 use crate::error::{Error, Result};
 use crate::format::{PageEntry, State};
-use crate::geometry::PAGE_BYTES;
+use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::storage::{Medium, Words};
 
 /// Pages below which a second thread costs more than it saves.
@@ -101,13 +103,19 @@ pub(crate) fn split_on_all_cores<T: Send>(
 }
 
 /// Compares every page, without the bits of `news`, with its table entry (F-92, F-93).
-pub(crate) fn check_pages(words: &Words, table: &[PageEntry], news: &[WordBits]) -> PageCheck {
-    on_all_cores(table.len() as u64, |pages| check_range(words, table, news, pages))
+pub(crate) fn check_pages(
+    geometry: &Geometry,
+    words: &Words,
+    table: &[PageEntry],
+    news: &[WordBits],
+) -> PageCheck {
+    on_all_cores(table.len() as u64, |pages| check_range(geometry, words, table, news, pages))
         .into_iter()
         .fold(PageCheck::default(), PageCheck::join)
 }
 
 fn check_range(
+    geometry: &Geometry,
     words: &Words,
     table: &[PageEntry],
     news: &[WordBits],
@@ -124,7 +132,9 @@ fn check_range(
         clear_bits(&mut bytes, start, &news[..here]);
         news = &news[here..];
         let (expected, found) = (table[page as usize], PageEntry::of(&bytes));
-        if found == expected {
+        if has_stray_bits(geometry, page, &bytes) {
+            check.damaged.push(page);
+        } else if found == expected {
             check.exact += 1;
         } else if found.ones > expected.ones {
             check.unexplained.push(page);
@@ -138,6 +148,19 @@ fn check_range(
         }
     }
     check
+}
+
+/// Whether a page holds ones where no key can fall, which is always behind its last cell. Whoever
+/// counted them would find more ones than cells in the end (F-56).
+fn has_stray_bits(geometry: &Geometry, page: u64, bytes: &[u8]) -> bool {
+    let first = page * PAGE_WORDS as u64;
+    bytes
+        .chunks_exact(8)
+        .enumerate()
+        .rev()
+        .map(|(at, word)| (LittleEndian::read_u64(word), geometry.word_cells(first + at as u64, 1)))
+        .take_while(|&(_, cells)| cells < 64)
+        .any(|(word, cells)| word >> cells != 0)
 }
 
 /// How often a page that a writer is changing is looked at again.

@@ -88,7 +88,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
         _ => {
             let table = read_table(&medium, record, cell_bits)?;
             let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
-            check_pages(data.words(), &table, news)
+            check_pages(&record.geometry, data.words(), &table, news)
         }
     };
     verification.pages_exact = check.exact;

@@ -44,11 +44,13 @@ pub(super) fn check(
     let Some(words) = exact(page) else { return Ok(0) };
     let mut damaged = image.to_vec();
     let start = first + page * PAGE_WORDS;
-    // A bit that was on at the last checkpoint, and one that was never turned on.
+    // A bit that was on at the last checkpoint, and one that was never turned on but could be.
+    let geometry = loaded.slot.segments[0].geometry;
     let on = random_bit(choices, |word, bit| words[word] & bit != 0);
     let off = random_bit(choices, |word, bit| {
         let new = news.iter().any(|&(at, bits)| at == page * PAGE_WORDS + word && bits & bit != 0);
-        words[word] & bit == 0 && !new
+        let cells = geometry.word_cells((page * PAGE_WORDS + word) as u64, 1);
+        words[word] & bit == 0 && !new && u64::from(bit.trailing_zeros()) < cells
     });
     let (Some(on), Some(off)) = (on, off) else { return Ok(0) };
     let kind = choices.below(4);
