@@ -72,7 +72,7 @@ pub use ops::{
 };
 pub use options::Options;
 pub use plan::Plan;
-pub use reader::{ReadOptions, Reader};
+pub use reader::{Access, ReadOptions, Reader};
 pub use report::{
     BlockLoads, Detail, Explained, Health, Inspection, LoadBin, PageInspection, Recovery, Repair,
     SegmentInspection, Verification, block_loads, explain, inspect, inspect_pages, repair, verify,

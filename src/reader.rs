@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
+use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::kernel::Cells;
 use crate::report::{Counted, Health};
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, Words};
+use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, Use, Words};
 
 /// How often opening is tried again when a writer changed the headers under it.
 const TRIES: u32 = 50;
@@ -80,6 +82,24 @@ impl Replayed {
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
     verify: bool,
+    access: Access,
+    warm_up: bool,
+}
+
+/// Where a reader looks keys up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// In the mapped file: opening reads next to nothing, all processes share the memory, and
+    /// what a writer adds is seen at once.
+    #[default]
+    Mapped,
+    /// In a copy in memory of its own, as of opening, in huge pages where the system has them.
+    ///
+    /// Opening reads all of the file. After that nothing that happens to the file matters: for
+    /// media that may fail or go away, and for files that other programs may cut short, where a
+    /// mapped look-up would end the process with SIGBUS.
+    Memory,
 }
 
 impl ReadOptions {
@@ -95,10 +115,37 @@ impl ReadOptions {
         self
     }
 
+    /// Whether look-ups are in the mapped file or in a copy in memory.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?;
+    /// # filter.add(b"sheep")?;
+    /// # filter.close()?;
+    /// use bloomfile::{Access, ReadOptions};
+    ///
+    /// let reader = ReadOptions::new().access(Access::Memory).verify(true).open(&path)?;
+    /// std::fs::write(&path, "cut short").unwrap();
+    /// assert!(reader.contains(b"sheep"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Whether the system is told to read all of a mapped file into its cache right away; by
+    /// default each page is read when the first look-up needs it.
+    pub fn warm_up(mut self, warm_up: bool) -> Self {
+        self.warm_up = warm_up;
+        self
+    }
+
     /// Opens a file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
         let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-        Reader::from_medium(FileMedium::new(file), self.verify)
+        Reader::from_medium(FileMedium::new(file), self)
     }
 }
 
@@ -111,7 +158,7 @@ impl Reader {
         ReadOptions::new().open(path)
     }
 
-    fn from_medium(medium: FileMedium, verify: bool) -> Result<Self> {
+    fn from_medium(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
         let examined = examine(&medium)?;
         let Examined { loaded, health, journalled, .. } = &examined;
         let cell_bits = loaded.superblock.cells.bits();
@@ -120,11 +167,20 @@ impl Reader {
         let map = |range, mapping| medium.map(range, mapping).map_err(Error::io("map the file"));
         let cells =
             |mapping| Cells::new(record.geometry, map(extent.data()..extent.end(), mapping)?);
-        let data = cells(Mapping::ReadOnly)?;
+        let in_memory = options.access == Access::Memory;
+        let data = match options.access {
+            Access::Mapped => cells(Mapping::ReadOnly)?,
+            Access::Memory => Cells::new(
+                record.geometry,
+                copy_into_memory(&medium, extent.data()..extent.end())
+                    .map_err(Error::io("read the file into memory"))?,
+            )?,
+        };
         // A clean slot beside a damaged one: the damaged one may be the newer, so the clean one
         // has to prove itself (F-34).
         let doubtful = *health == Health::Clean && loaded.other_slot_damaged;
-        if (verify && *health != Health::Live) || doubtful {
+        if (options.verify && *health != Health::Live) || doubtful {
+            data.expect(Use::Scan);
             let table = read_table(&medium, record, cell_bits)?;
             let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
             let check = check_pages(&record.geometry, data.words(), &table, news);
@@ -133,8 +189,19 @@ impl Reader {
                 _ => check.refuse_damage()?,
             }
         }
+        if !in_memory {
+            // Both stay in force: what is wanted now is read, what is missed later is not guessed.
+            if options.warm_up {
+                data.expect(Use::All);
+            }
+            data.expect(Use::LookUps);
+        }
         let replayed = match journalled {
             None => None,
+            Some(journalled) if in_memory => {
+                replay_private(&data, journalled);
+                None
+            }
             Some(journalled) => {
                 let headers = map(0..JOURNAL_OFFSET, Mapping::ReadOnly)?;
                 let private = cells(Mapping::Private)?;
@@ -150,7 +217,7 @@ impl Reader {
     /// The same file, as it is now.
     pub(crate) fn reopen(&self) -> Result<Self> {
         let medium = self.medium.try_clone().map_err(Error::io("open the file"))?;
-        Self::from_medium(medium, false)
+        Self::from_medium(medium, &ReadOptions::new())
     }
 
     pub(crate) fn medium(&self) -> &FileMedium {
@@ -269,6 +336,23 @@ impl std::fmt::Debug for Reader {
             .field("health", &self.health())
             .finish_non_exhaustive()
     }
+}
+
+/// Copies a part of a file into memory of its own.
+fn copy_into_memory(medium: &FileMedium, range: Range<u64>) -> io::Result<FileMap> {
+    const CHUNK: usize = 1 << 20;
+    let length = usize::try_from(range.end - range.start)
+        .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let memory = FileMap::anonymous(length)?;
+    let mut bytes = vec![0; CHUNK.min(length)];
+    for start in (0..length).step_by(CHUNK) {
+        let bytes = &mut bytes[..CHUNK.min(length - start)];
+        medium.read_at(bytes, range.start + start as u64)?;
+        for (at, word) in bytes.as_chunks().0.iter().enumerate() {
+            memory.store(start / 8 + at, u64::from_le_bytes(*word));
+        }
+    }
+    Ok(memory)
 }
 
 /// A file as someone finds it who does not write it.

@@ -33,7 +33,7 @@ use crate::format::{PageEntry, Record, Slot, State, Superblock};
 use crate::geometry::PAGE_BYTES;
 use crate::kernel::Cells;
 use crate::report::Recovery;
-use crate::storage::{Map, Mapping, Medium, Sabotage};
+use crate::storage::{Map, Mapping, Medium, Sabotage, Use};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES, stripe_of_thread};
 
 use journal::Journal;
@@ -171,12 +171,14 @@ impl<M: Medium> Engine<M> {
         }
         if verify {
             let committed = lock(&self.committed);
+            self.segment.data.expect(Use::Scan);
             let check = check_pages(
                 self.segment.data.geometry(),
                 self.segment.data.words(),
                 &committed.tables[0],
                 &[],
             );
+            self.segment.data.expect(Use::LookUps);
             drop(committed);
             check.refuse_unless_exact()?;
         }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
-use crate::storage::{Map, Words};
+use crate::storage::{Map, Use, Words};
 
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
@@ -310,6 +310,10 @@ impl<Q: Map> Map for Cells<Q> {
     #[inline(always)]
     fn store(&self, word: usize, value: u64) {
         self.map.store(word, value);
+    }
+
+    fn expect(&self, usage: Use) {
+        self.map.expect(usage);
     }
 
     fn flush(&self, words: Range<usize>) -> io::Result<()> {

@@ -65,6 +65,17 @@ pub(crate) trait Medium: Send + Sync {
     }
 }
 
+/// What mapped memory is about to be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Look-ups anywhere: reading ahead would fetch pages that nobody asks for.
+    LookUps,
+    /// All of it, from start to end.
+    Scan,
+    /// All of it, soon: reading may begin.
+    All,
+}
+
 /// A mapped part of the file, as 64-bit little-endian words.
 pub(crate) trait Map: Send + Sync {
     /// The words, to be read: always the same ones, for as long as the map is there.
@@ -75,6 +86,9 @@ pub(crate) trait Map: Send + Sync {
 
     /// Sets a word, and marks its page as changed even if it is not.
     fn store(&self, word: usize, value: u64);
+
+    /// Tells the system what comes, so that it reads ahead or does not.
+    fn expect(&self, _usage: Use) {}
 
     /// Makes a range of words durable, and nothing else.
     fn flush(&self, words: Range<usize>) -> io::Result<()>;
