@@ -194,14 +194,44 @@ impl KeyArgs {
 #[command(after_help = "\
 Examples:
   bloomfile plan --capacity 10M --fpr 1%
-  bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M")]
+  bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M
+  bloomfile plan -n 1M -p 3% --precheck --lookups 102k --present 2k --database-ms 500 --filter-ms 1")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 
+    #[command(flatten)]
+    pub(crate) precheck: PrecheckArgs,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a filter is asked in front of, and how often.
+#[derive(Args, Debug)]
+pub(crate) struct PrecheckArgs {
+    /// Show what asking the filter first saves, in front of a database say
+    #[arg(long, requires = "database_ms", requires = "present")]
+    pub(crate) precheck: bool,
+
+    /// Milliseconds of one look-up behind the filter
+    #[arg(long, value_name = "MS", requires = "precheck", value_parser = units::parse_duration)]
+    pub(crate) database_ms: Option<f64>,
+
+    /// Milliseconds of one look-up in the filter
+    #[arg(long, value_name = "MS", requires = "precheck", value_parser = units::parse_duration)]
+    #[arg(default_value = "0.0001")]
+    pub(crate) filter_ms: f64,
+
+    /// Look-ups for keys that are there: a share such as 2%, or a number
+    #[arg(long, value_name = "SHARE", requires = "precheck", value_parser = units::parse_part)]
+    pub(crate) present: Option<units::Part>,
+
+    /// Look-ups in all
+    #[arg(long, value_name = "N", requires = "precheck", value_parser = units::parse_count)]
+    #[arg(default_value = "1M")]
+    pub(crate) lookups: u64,
 }
 
 #[derive(Args, Debug)]

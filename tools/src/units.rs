@@ -24,6 +24,43 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     Ok(rate)
 }
 
+/// A time in milliseconds.
+pub(crate) fn parse_duration(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(time) if time >= 0.0 && time.is_finite() => Ok(time),
+        _ => Err("not a number of milliseconds such as 0.5".into()),
+    }
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    Share(f64),
+    Number(u64),
+}
+
+impl Part {
+    /// How many of `whole` it is.
+    pub(crate) fn of(self, whole: u64) -> u64 {
+        match self {
+            Part::Share(share) => (share * whole as f64).round() as u64,
+            Part::Number(number) => number.min(whole),
+        }
+    }
+}
+
+/// A share, or a number of at least 1 (or 0).
+pub(crate) fn parse_part(text: &str) -> Result<Part, String> {
+    if let Ok(number) = parse_count(text) {
+        return Ok(Part::Number(number));
+    }
+    match (text, parse_rate(text)) {
+        ("100%", _) => Ok(Part::Share(1.0)),
+        (_, Ok(share)) => Ok(Part::Share(share)),
+        _ => Err("not a share such as 2% or 0.02, nor a number such as 2000".into()),
+    }
+}
+
 /// A hash seed: decimal, or hexadecimal with `0x` in front.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
@@ -153,6 +190,15 @@ pub(crate) fn decimal(value: f64) -> String {
     }
 }
 
+/// A time as people read it.
+pub(crate) fn seconds(seconds: f64) -> String {
+    match seconds {
+        1.0.. => format!("{} s", decimal(seconds)),
+        0.001.. => format!("{} ms", decimal(1e3 * seconds)),
+        _ => format!("{} µs", decimal(1e6 * seconds)),
+    }
+}
+
 /// A large number in a few characters: `12.5M`.
 pub(crate) fn short(value: f64) -> String {
     const UNITS: [&str; 5] = ["", "k", "M", "G", "T"];
@@ -269,6 +315,25 @@ mod tests {
         assert!(parse_seed("-1").is_err() && parse_seed("0x").is_err());
         assert_eq!(parse_pair("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(parse_pair("a").is_err() && parse_pair("=b").is_err());
+    }
+
+    #[test]
+    fn parts_and_times() {
+        for (text, part) in [("2%", Part::Share(0.02)), ("100%", Part::Share(1.0))] {
+            assert_eq!(parse_part(text), Ok(part), "{text}");
+        }
+        for (text, number) in [("2k", 2000), ("0.02", 2), ("500", 100), ("0", 0), ("100%", 100)] {
+            let whole = if text == "2k" { 10_000 } else { 100 };
+            assert_eq!(parse_part(text).map(|part| part.of(whole)), Ok(number), "{text}");
+        }
+        assert!(["", "x", "-1", "101%", "1.5"].into_iter().all(|text| parse_part(text).is_err()));
+        assert_eq!(parse_duration("0.5"), Ok(0.5));
+        assert!(["-1", "inf", "x"].into_iter().all(|text| parse_duration(text).is_err()));
+        assert_eq!(
+            ["51,000 s", "1.5 s", "12 ms", "0.1 µs"],
+            [51_000.0, 1.5, 0.012, 1e-7].map(seconds)[..]
+        );
+        assert_eq!(["0", "999", "1k", "12.5M"], [0.0, 999.0, 1000.0, 12.5e6].map(short)[..]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod browser;
 mod disks;
 mod errors;
+mod formats;
 mod inspect;
 mod interrupts;
 mod json;

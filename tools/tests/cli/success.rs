@@ -13,12 +13,50 @@ fn plan_shows_what_would_be_made() {
   expected rate 0.991 % (1 in 101)
   file          13.1 MiB: 12.1 MiB of data, 1.07 MiB of journal, tables and headers
   a look-up     touches at most 1 cache line in 1 page
+
+  layout      k  bits per key        data       rate  cache lines  pages
+* line        8         10.12    12.1 MiB    0.991 %            1      1
+  page        7          9.65    11.5 MiB    0.977 %            7      1
+  rows        7          9.63    11.5 MiB     0.98 %            7      7
+  flat        7          9.59    11.4 MiB    0.999 %            7      7
+  * taken; choose another with --layout
 ",
         "",
     );
     let plan = sandbox.run("plan -n 5M -p 1e-5 --layout page");
     assert!(plan.out.contains("layout        page: "), "{}", plan.out);
     assert!(sandbox.names().is_empty());
+}
+
+#[test]
+fn plan_shows_what_a_precheck_saves() {
+    let sandbox = Sandbox::new();
+    let plan = "plan -n 1M -p 3%";
+    let precheck = "--precheck --lookups 102k --present 2k --database-ms 500 --filter-ms 1";
+    let out = sandbox.run(&format!("{plan} {precheck}")).out;
+    let expected = "  without it    51,000 s for 102,000 look-ups
+  with it       2,602 s:
+                102 s in the filter
+                1,000 s for 2,000 keys that are there
+                1,500 s for 3,000 keys asked for needlessly
+  saves         94.9 % of the time: 19.6 times as fast
+";
+    assert!(out.contains(expected), "{out}");
+    // A filter that is slower than what it stands in front of.
+    let out = sandbox.run(&format!("{plan} --precheck --present 2% --database-ms 1 --filter-ms 2"));
+    assert!(out.out.contains("saves         nothing: asking the filter first takes longer\n"));
+    let exact = sandbox.run("plan -k 3 -m 50 --precheck --present 2% --database-ms 1");
+    exact.is(2, "", "bloomfile: --precheck needs a rate; give --capacity\n");
+}
+
+/// A layout that cannot reach a rate is not compared; the others are.
+#[test]
+fn plan_compares_what_can_be_had() {
+    let out = Sandbox::new().run("plan -n 1M -p 1e-8").out;
+    assert!(
+        !out.contains("  line  ") && out.contains("* page  ") && out.contains("  flat  "),
+        "{out}"
+    );
 }
 
 #[test]

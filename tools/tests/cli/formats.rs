@@ -1,0 +1,117 @@
+//! What other programs make of the golden files: `file(1)` with our magic entry, and Kaitai Struct
+//! with our description.
+//!
+//! Where a program is missing and `BLOOMFILE_INSTALL` is set, the test installs it; otherwise it
+//! says so and is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn golden(name: &str) -> PathBuf {
+    repository().join(format!("tests/golden/{name}.bloom"))
+}
+
+fn may_install() -> bool {
+    std::env::var_os("BLOOMFILE_INSTALL").is_some()
+}
+
+fn works(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn file_knows_a_bloomfile() {
+    if !works("file") && may_install() {
+        let _ = Command::new("apt-get").args(["install", "-y", "file"]).output();
+    }
+    if !works("file") {
+        eprintln!("skipped: there is no file(1); set BLOOMFILE_INSTALL=1 to have it installed");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("text", "\u{89}BLM is not enough\n");
+    let identify = |path: &Path| {
+        let magic = repository().join("tools/magic/bloomfile");
+        let output = Command::new("file").arg("-bm").arg(magic).arg(path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    for (name, expected) in [
+        ("rows", ", made for 200 keys, rows layout, k=3, rows of 1000 cells"),
+        ("flat", ", made for 200 keys, flat layout, k=5, rows of 2048 cells"),
+        ("page", ", page layout, k=7, 2 blocks, rows of 4681 cells"),
+        ("line", ", line layout, k=8, 6 blocks, rows of 64 cells"),
+        ("session", ", line layout, k=8, 6 blocks, rows of 64 cells"),
+        ("crashed", ", line layout, k=8, 6 blocks, rows of 64 cells"),
+    ] {
+        let expected = format!("bloomfile Bloom filter, version 1{expected}");
+        assert_eq!(identify(&golden(name)), expected, "{name}");
+    }
+    assert!(!identify(&sandbox.path("text")).contains("bloomfile"));
+}
+
+/// A folder with the Kaitai Struct compiler and runtime in `node_modules`.
+fn kaitai() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kaitai");
+    let installed = folder.join("node_modules/kaitai-struct-compiler").is_dir();
+    if !installed && may_install() && works("npm") {
+        std::fs::create_dir_all(&folder).unwrap();
+        let packages = ["kaitai-struct-compiler@0.11", "kaitai-struct@0.11", "js-yaml@4"];
+        let npm =
+            Command::new("npm").arg("install").arg("--prefix").arg(&folder).args(packages).output();
+        assert!(npm.is_ok_and(|output| output.status.success()), "npm could not install Kaitai");
+    } else if !installed || !works("node") {
+        eprintln!("skipped: there is no Kaitai; set BLOOMFILE_INSTALL=1 to have npm install it");
+        return None;
+    }
+    Some(folder)
+}
+
+#[test]
+fn kaitai_reads_what_inspect_reads() {
+    let Some(modules) = kaitai() else { return };
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("node")
+        .args([tools.join("tests/format/read.js"), modules, tools.join("bloomfile.ksy")])
+        .args(GOLDEN.map(golden))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let sandbox = Sandbox::new();
+    for (name, read) in GOLDEN.iter().zip(read) {
+        let path = golden(name);
+        let path = path.to_str().unwrap();
+        let inspect = |view: &str| -> Value {
+            serde_json::from_str(&sandbox.run(&format!("inspect --json {path}{view}")).out).unwrap()
+        };
+        let inspection = inspect("");
+        assert_eq!(read["uuid"], inspection["uuid"].as_str().unwrap().replace('-', ""));
+        assert_eq!(read["metadata"], inspection["metadata"]);
+        assert_eq!(read["file_bytes"], inspection["file_bytes"]);
+        assert_eq!(read["state"], if *name == "crashed" { 2 } else { 1 }, "{name}");
+        let journal = inspection["journal_bytes"].as_u64().unwrap() / 16;
+        assert_eq!(read["journal_records"], journal);
+        let (found, segment) = (&read["segments"][0], &inspection["segments"][0]);
+        for field in ["adds", "offset", "pages", "ones"] {
+            assert_eq!(found[field], segment[field], "{name}: {field}");
+        }
+        for field in ["rows", "blocks", "row_cells"] {
+            assert_eq!(found[field], segment["geometry"][field], "{name}: {field}");
+        }
+        assert_eq!(found["end"], inspection["file_bytes"], "nothing is left over");
+        let pages = inspect(" --pages")["pages"].as_array().unwrap().clone();
+        let entries: Vec<Value> =
+            pages.iter().map(|page| json!([page["crc"], page["ones"]])).collect();
+        assert_eq!(found["entries"], Value::Array(entries), "{name}");
+    }
+}
