@@ -54,6 +54,10 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Make a damaged file usable again, at a higher rate
     Repair(RepairArgs),
+    /// Print what makes a shell complete this command's options
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManArgs),
 }
 
 /// How large a filter shall be.
@@ -176,9 +180,31 @@ pub(crate) struct KeyArgs {
     /// Keys are written as hex digits, two for each byte
     #[arg(long)]
     pub(crate) hex: bool,
+
+    /// The key is field N of each line of an input, counted from 1; keys given as arguments are
+    /// keys as they are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) field: Option<u32>,
+
+    /// What separates fields: one byte, such as , or \t; quotes have no meaning [default: \t]
+    #[arg(long, value_name = "C", requires = "field", value_parser = units::parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
 }
 
 impl KeyArgs {
+    /// The key's part of a record that was cut out of an input; none if it has too few fields.
+    #[inline]
+    pub(crate) fn part<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        // Only such a record ends in the first half of a line end.
+        let record = match self.crlf {
+            true => record.strip_suffix(b"\r").unwrap_or(record),
+            false => record,
+        };
+        let Some(field) = self.field else { return Some(record) };
+        let delimiter = self.delimiter.unwrap_or(b'\t');
+        record.split(|&byte| byte == delimiter).nth(field as usize - 1)
+    }
+
     /// The byte that ends a key.
     pub(crate) fn separator(&self) -> u8 {
         if self.null { 0 } else { b'\n' }
@@ -262,7 +288,7 @@ and options give the same file, byte for byte.
 
 Examples:
   bloomfile build words.bloom words.txt
-  cut -d, -f1 orders.csv | bloomfile build orders.bloom --fpr 0.1% --meta keys='order numbers'")]
+  bloomfile build orders.bloom orders.csv --field 1 --delimiter , --meta keys='order numbers'")]
 pub(crate) struct BuildArgs {
     /// The file to make
     pub(crate) file: PathBuf,
@@ -339,7 +365,8 @@ data is checked first.
 
 Examples:
   bloomfile check seen.bloom example.org && echo maybe
-  bloomfile check seen.bloom -v --from today.txt > new.txt")]
+  bloomfile check seen.bloom -v --from today.txt > new.txt
+  bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines")]
 pub(crate) struct CheckArgs {
     /// The filter
     pub(crate) file: PathBuf,
@@ -458,6 +485,28 @@ pub(crate) struct RepairArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile completions bash > ~/.local/share/bash-completion/completions/bloomfile
+  bloomfile completions zsh > ~/.zfunc/_bloomfile
+  bloomfile completions fish > ~/.config/fish/completions/bloomfile.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile man | man -l -
+  bloomfile man --out ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write bloomfile.1, bloomfile-check.1 and so on into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[cfg(test)]

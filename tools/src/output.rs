@@ -22,6 +22,12 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
     write!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
 }
 
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
 /// Says something on standard error that is not an error.
 pub(crate) fn note(text: impl Display) {
     // Whoever closed standard error does not want to know.

@@ -70,6 +70,16 @@ pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "not a number from 0 to 2^64 - 1, such as 7 or 0x5eed".into())
 }
 
+/// A single byte, or `\t` or `\0` for one that is hard to type.
+pub(crate) fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        b"\\0" => Ok(0),
+        &[byte] => Ok(byte),
+        _ => Err("not one byte, such as , or ; or \\t for a tab".into()),
+    }
+}
+
 /// A pair `KEY=VALUE`.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -315,6 +325,8 @@ mod tests {
         assert!(parse_seed("-1").is_err() && parse_seed("0x").is_err());
         assert_eq!(parse_pair("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(parse_pair("a").is_err() && parse_pair("=b").is_err());
+        assert_eq!([",", "\\t", "\\0", " "].map(parse_delimiter), [Ok(b','), Ok(9), Ok(0), Ok(32)]);
+        assert!(parse_delimiter("").is_err() && parse_delimiter("ab").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod add;
 mod build;
 mod check;
 mod create;
+mod documents;
 mod inspect;
 mod plan;
 mod repair;
@@ -27,6 +28,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Repair(args) => repair::run(&args),
+        Command::Completions(args) => documents::completions(&args),
+        Command::Man(args) => documents::man(&args),
     }
 }
 

@@ -18,6 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use piece::Bad;
 pub(crate) use piece::Piece;
 use progress::Progress;
 
@@ -156,19 +157,25 @@ impl Input<'_> {
         &mut self,
         sink: &mut S,
         part: S::Part,
-        (records, bad): (u64, bool),
+        (records, bad): (u64, Option<Bad>),
     ) -> Result<ControlFlow<()>> {
         let flow = sink.take(part)?;
         self.number += records;
-        if flow.is_continue() && bad {
+        if let Some(bad) = bad.filter(|_| flow.is_continue()) {
             let place = match self.source {
                 Source::Argument(..) => String::new(),
                 _ => format!("{} {} ", self.format.record_name(), self.number),
             };
-            let message = format!(
-                "{place}is not hex; with --hex a key is written as two digits for each byte"
-            );
-            return Err(Failure::about(self.source, message));
+            let reason = match bad {
+                Bad::Hex => {
+                    "is not hex; with --hex a key is written as two digits for each byte".into()
+                }
+                Bad::Field => format!(
+                    "has no field {}; check --field and --delimiter",
+                    self.format.field.unwrap_or_default()
+                ),
+            };
+            return Err(Failure::about(self.source, format!("{place}{reason}")));
         }
         Ok(flow)
     }
@@ -261,7 +268,7 @@ mod tests {
     }
 
     fn lines() -> KeyArgs {
-        KeyArgs { null: false, crlf: false, hex: false }
+        KeyArgs { null: false, crlf: false, hex: false, field: None, delimiter: None }
     }
 
     #[test]

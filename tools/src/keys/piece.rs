@@ -2,6 +2,15 @@
 
 use crate::args::KeyArgs;
 
+/// Why a record means no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// It is not written in hex digits.
+    Hex,
+    /// It has too few fields.
+    Field,
+}
+
 /// Whole records, to be read once.
 pub(crate) struct Piece<'a> {
     rest: &'a [u8],
@@ -13,7 +22,7 @@ pub(crate) struct Piece<'a> {
     bytes: &'a [u8],
     finished: bool,
     records: u64,
-    bad: bool,
+    bad: Option<Bad>,
     decoded: Vec<u8>,
 }
 
@@ -39,7 +48,7 @@ impl<'a> Piece<'a> {
             // An empty input holds no record, an empty argument is one.
             finished: bytes.is_empty() && separator.is_some(),
             records: 0,
-            bad: false,
+            bad: None,
             decoded: Vec::new(),
         }
     }
@@ -64,22 +73,25 @@ impl<'a> Piece<'a> {
         };
         self.records += 1;
         let text = match self.separator {
-            // Only a record that was cut out of an input ends in the first half of a line end.
-            Some(_) if self.format.crlf => record.strip_suffix(b"\r").unwrap_or(record),
-            _ => record,
+            Some(_) => self.format.part(record),
+            None => Some(record),
+        };
+        let Some(text) = text else {
+            (self.bad, self.finished) = (Some(Bad::Field), true);
+            return None;
         };
         if !self.format.hex {
             return Some((record, text));
         }
         if !decode_hex(text, &mut self.decoded) {
-            (self.bad, self.finished) = (true, true);
+            (self.bad, self.finished) = (Some(Bad::Hex), true);
             return None;
         }
         Some((record, &self.decoded))
     }
 
-    /// How many records were met, and whether the last of them means no key.
-    pub(super) fn outcome(&self) -> (u64, bool) {
+    /// How many records were met, and why the last of them means no key, if it does not.
+    pub(super) fn outcome(&self) -> (u64, Option<Bad>) {
         (self.records, self.bad)
     }
 }

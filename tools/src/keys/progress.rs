@@ -8,6 +8,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Bytes below which reading is over before anyone could look.
 const FEWEST_BYTES: u64 = 64 << 20;
 
+/// How far, how fast, and how long it will take.
+const PICTURE: &str =
+    "{bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+
 /// A bar on standard error, or nothing.
 pub(super) struct Progress(Option<ProgressBar>);
 
@@ -18,9 +22,7 @@ impl Progress {
             return Self::none();
         }
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:40} {binary_bytes}/{binary_total_bytes} {eta}")
-        {
+        if let Ok(style) = ProgressStyle::with_template(PICTURE) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));

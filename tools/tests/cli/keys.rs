@@ -74,3 +74,43 @@ fn add_says_how_far_it_came() {
     sandbox.run("check --hex a.bloom aaaa bbbb cccc").is(0, "aaaa\nbbbb\n", "");
     sandbox.run("verify -q a.bloom").is(0, "", "");
 }
+
+#[test]
+fn a_field_is_the_key_and_the_line_is_printed() {
+    let sandbox = Sandbox::new();
+    let log = "10.0.0.1 GET /sheep\n10.0.0.2 GET /cow\n";
+    let mut build = sandbox.command("build -q a.bloom log --field 1 --delimiter");
+    sandbox.write("log", log);
+    assert!(build.arg(" ").status().unwrap().success());
+    sandbox.run("check --all a.bloom 10.0.0.1 10.0.0.2").is(0, "10.0.0.1\n10.0.0.2\n", "");
+    sandbox.write("users.csv", "7,10.0.0.2,cow\r\n8,10.0.0.3,wolf\r\n9,10.0.0.1\r\n");
+    let csv = "--from users.csv --field 2 --delimiter ,";
+    // The CR behind the last field is no part of it.
+    sandbox.run(&format!("check --crlf a.bloom {csv}")).is(
+        0,
+        "7,10.0.0.2,cow\r\n9,10.0.0.1\r\n",
+        "",
+    );
+    sandbox.run(&format!("check -cv a.bloom {csv}")).is(0, "2\n", "");
+    // A key given as an argument is the key.
+    sandbox.run("check a.bloom 10.0.0.1 --field 3").is(0, "10.0.0.1\n", "");
+    sandbox.run_with("check a.bloom --field 2", "x\t10.0.0.1\ty\n").is(0, "x\t10.0.0.1\ty\n", "");
+}
+
+#[test]
+fn a_line_without_the_field_is_an_error() {
+    let sandbox = Sandbox::with_filter();
+    sandbox.run_with("check a.bloom --field 2 --delimiter ,", "a,1\na,sheep\nb\na,2\n").is(
+        2,
+        "a,1\n",
+        "bloomfile: standard input: line 3 has no field 2; check --field and --delimiter\n",
+    );
+    for (arguments, explanation) in [
+        ("--field 0", "invalid value '0' for '--field <N>'"),
+        ("--field 1 --delimiter ab", "not one byte, such as , or ; or \\t for a tab"),
+        ("--delimiter ,", "--field <N>"),
+    ] {
+        let ran = sandbox.run(&format!("check a.bloom {arguments}"));
+        assert!(ran.code == Some(2) && ran.err.contains(explanation), "{}", ran.err);
+    }
+}

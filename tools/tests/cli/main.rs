@@ -4,6 +4,7 @@
 
 mod browser;
 mod disks;
+mod documents;
 mod errors;
 mod formats;
 mod inspect;
