@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Check every byte of files
     Verify(VerifyArgs),
+    /// Measure how fast a filter answers on this machine
+    Bench(BenchArgs),
     /// Make a damaged file usable again, at a higher rate
     Repair(RepairArgs),
     /// Print what makes a shell complete this command's options
@@ -507,6 +509,20 @@ pub(crate) struct ManArgs {
     /// Write bloomfile.1, bloomfile-check.1 and so on into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Looks up random keys of 16 bytes, which are hardly ever in, and changes nothing.")]
+pub(crate) struct BenchArgs {
+    /// The filter
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Number of keys to look up
+    #[arg(short = 'n', long, value_name = "N", default_value = "1M")]
+    #[arg(value_parser = units::parse_count)]
+    pub(crate) keys: u64,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 mod add;
+mod bench;
 mod build;
 mod check;
 mod create;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),

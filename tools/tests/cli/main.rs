@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bench;
 mod browser;
 mod disks;
 mod documents;

@@ -1,0 +1,89 @@
+//! `bloomfile bench`: how fast this file answers, on this machine, now.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use bloomfile::{Access, ReadOptions, Reader};
+
+use crate::args::BenchArgs;
+use crate::failure::{Failure, Result};
+use crate::output::Listing;
+use crate::{output, units};
+
+/// Rounds of each measurement: the fastest counts, the others were disturbed.
+const ROUNDS: usize = 5;
+
+pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
+    let mut listing = Listing::default();
+    let start = Instant::now();
+    let mapped = open(&args.file, Access::Mapped)?;
+    listing.row("open", format_args!("{:.3} ms", start.elapsed().as_secs_f64() * 1e3));
+    let keys: Vec<[u8; 16]> = (0..args.keys.max(1)).map(key).collect();
+    let first = time(keys.len(), 1, || look_up(&mapped, &keys));
+    listing.row("first look-up", per_key(first, "as the cache was"));
+    rows(&mut listing, "mapped", &mapped, &keys);
+    rows(&mut listing, "in memory", &open(&args.file, Access::Memory)?, &keys);
+    let found = look_up(&mapped, &keys);
+    listing.row(
+        "found",
+        format_args!(
+            "{} of {} random keys ({})",
+            units::count(found),
+            units::count(keys.len() as u64),
+            units::percent(found as f64 / keys.len() as f64)
+        ),
+    );
+    output::print(format_args!("{}\n{listing}", args.file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &Path, access: Access) -> Result<Reader> {
+    ReadOptions::new().access(access).open(path).map_err(Failure::file(path))
+}
+
+/// A key of 16 random bytes; hardly one that is in.
+fn key(number: u64) -> [u8; 16] {
+    (u128::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_le_bytes()
+}
+
+fn look_up(reader: &Reader, keys: &[[u8; 16]]) -> u64 {
+    keys.iter().filter(|key| reader.contains(&key[..])).count() as u64
+}
+
+fn rows(listing: &mut Listing, what: &str, reader: &Reader, keys: &[[u8; 16]]) {
+    let one = time(keys.len(), ROUNDS, || look_up(reader, keys));
+    listing.row(what, per_key(one, "one by one"));
+    let mut found = Vec::new();
+    let batch = time(keys.len(), ROUNDS, || {
+        reader.contains_batch(keys, &mut found);
+        found.len() as u64
+    });
+    listing.row("", per_key(batch, "in batches"));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = keys.len().div_ceil(threads).max(1);
+    let all = time(keys.len(), ROUNDS, || {
+        std::thread::scope(|scope| {
+            for keys in keys.chunks(share) {
+                scope.spawn(|| black_box(look_up(reader, keys)));
+            }
+        });
+        0
+    });
+    listing.row("", per_key(all, &format!("on {}", units::counted(threads as u64, "thread"))));
+}
+
+/// Nanoseconds per key, in the best round.
+fn time(keys: usize, rounds: usize, mut work: impl FnMut() -> u64) -> f64 {
+    let times = (0..rounds).map(|_| {
+        let start = Instant::now();
+        black_box(work());
+        start.elapsed().as_secs_f64() * 1e9 / keys as f64
+    });
+    times.fold(f64::MAX, f64::min)
+}
+
+fn per_key(nanoseconds: f64, how: &str) -> String {
+    format!("{nanoseconds:.1} ns per key, {how}")
+}
