@@ -1,7 +1,11 @@
 //! The command line: what can be said, checked before anything is done.
 
+mod operations;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+pub(crate) use operations::{CombineArgs, CompareArgs, ResultArgs, ShrinkArgs, WhichArgs};
 
 use bloomfile::{Layout, Options};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -23,8 +27,9 @@ Example:
   bloomfile inspect words.bloom                what it is and how full
   bloomfile verify words.bloom                 whether every byte is as written
   bloomfile repair words.bloom                 if it is not, and there is no copy
+  bloomfile merge -o all.bloom a.bloom b.bloom the keys of both in one file
 
-Exit status: 0 done, 2 error. check: 0 some key may be present, 1 none.
+Exit status: 0 done, 2 error. check, which: 0 some key may be present, 1 none.
 verify: 0 sound, 1 damaged, 2 could not tell.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -56,10 +61,23 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a damaged file usable again, at a higher rate
     Repair(RepairArgs),
+<<<<<<< HEAD
     /// Print what makes a shell complete this command's options
     Completions(CompletionsArgs),
     /// Print the manual page, or write the pages of all commands
     Man(ManArgs),
+=======
+    /// Make one filter that holds the keys of several
+    Merge(CombineArgs),
+    /// Make a filter of the keys that several have in common
+    Intersect(CombineArgs),
+    /// Make a smaller filter of the same keys
+    Shrink(ShrinkArgs),
+    /// Show how two filters relate: keys in common, bits, pages
+    Compare(CompareArgs),
+    /// Print, for each key, the filters that may hold it
+    Which(WhichArgs),
+>>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
 }
 
 /// How large a filter shall be.
@@ -368,7 +386,15 @@ data is checked first.
 Examples:
   bloomfile check seen.bloom example.org && echo maybe
   bloomfile check seen.bloom -v --from today.txt > new.txt
+<<<<<<< HEAD
   bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines")]
+=======
+  bloomfile check seen.bloom --except deleted.bloom example.org
+
+With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
+longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
+counts as absent, at the rate of DELETED. Give that filter a low one.")]
+>>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
 pub(crate) struct CheckArgs {
     /// The filter
     pub(crate) file: PathBuf,
@@ -399,6 +425,10 @@ pub(crate) struct CheckArgs {
     /// Succeed only if every key may be present
     #[arg(long)]
     pub(crate) all: bool,
+
+    /// Count keys that this filter may hold as absent, at the risk of its false positives (below)
+    #[arg(long, value_name = "DELETED")]
+    pub(crate) except: Option<PathBuf>,
 
     /// Trust the data pages: starts at once on a large file, but damage may go unseen
     #[arg(long)]

@@ -44,6 +44,14 @@ impl Failure {
         move |error| Failure::about(path.display(), explain(&error))
     }
 
+    /// The library's error about one of several files, or else about the one at `path`.
+    pub(crate) fn of_several(path: &Path) -> impl Fn(bloomfile::Error) -> Failure + '_ {
+        move |error| match error {
+            bloomfile::Error::Input { path, source } => Failure::file(&path)(*source),
+            other => Failure::file(path)(other),
+        }
+    }
+
     /// The same with more to say at the end.
     pub(crate) fn and(self, more: impl fmt::Display) -> Self {
         match self {

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::{ReadOptions, Reader};
@@ -11,15 +12,15 @@ use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink};
 
 /// Exit status when no key may be present.
-const EXIT_ABSENT: u8 = 1;
+pub(crate) const EXIT_ABSENT: u8 = 1;
 
 pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.from)?;
     // A bit lost from the data would make a key that is present look absent.
-    let reader = ReadOptions::new()
-        .verify(!args.no_verify)
-        .open(&args.file)
-        .map_err(Failure::file(&args.file))?;
+    let options = ReadOptions::new().verify(!args.no_verify);
+    let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
+    let reader = open(&args.file)?;
+    let deleted = args.except.as_ref().map(open).transpose()?;
     let show = match (args.quiet, args.count) {
         (true, _) => Show::Nothing,
         (_, true) => Show::Count,
@@ -27,6 +28,7 @@ pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
     };
     let mut checking = Checking {
         reader,
+        deleted,
         show,
         absent: args.absent,
         all: args.all,
@@ -49,6 +51,8 @@ enum Show {
 /// Looks keys up and prints what is asked for.
 struct Checking {
     reader: Reader,
+    /// Holds the keys that count as absent all the same.
+    deleted: Option<Reader>,
     show: Show,
     /// The absent keys are of interest rather than the others.
     absent: bool,
@@ -90,6 +94,16 @@ impl Checking {
 /// Keys looked up together.
 const BATCH: usize = 512;
 
+/// The records looked up together, the hashes of their keys and the answers.
+#[derive(Default)]
+struct Batch<'a> {
+    records: Vec<&'a [u8]>,
+    hashes: Vec<u64>,
+    /// The hashes as the filter of deleted keys takes them, if there is one.
+    deleted_hashes: Vec<u64>,
+    found: Vec<bool>,
+}
+
 impl Checking {
     /// Whether the answers so far settle the exit status, with nothing to print but that.
     fn is_decided(&self, counts: &Counts) -> bool {
@@ -97,10 +111,15 @@ impl Checking {
         self.show == Show::Nothing && if self.all { counts.missing > 0 } else { counts.present > 0 }
     }
 
-    /// Looks up the records of a batch by their hashes.
-    fn answer(&self, records: &[&[u8]], hashes: &[u64], found: &mut Vec<bool>, to: &mut Checked) {
-        self.reader.contains_hash_batch(hashes, found);
-        for (record, &present) in records.iter().zip(&*found) {
+    /// Looks up the records of a batch.
+    fn answer(&self, batch: &mut Batch<'_>, to: &mut Checked) {
+        self.reader.contains_hash_batch(&batch.hashes, &mut batch.found);
+        if let Some(deleted) = &self.deleted {
+            for (found, &hash) in batch.found.iter_mut().zip(&batch.deleted_hashes) {
+                *found &= !deleted.contains_hash(hash);
+            }
+        }
+        for (record, &present) in batch.records.iter().zip(&batch.found) {
             *(if present { &mut to.counts.present } else { &mut to.counts.missing }) += 1;
             if self.show == Show::Keys && present != self.absent {
                 to.text.extend_from_slice(record);
@@ -115,19 +134,26 @@ impl Sink for Checking {
 
     fn work(&self, piece: &mut Piece<'_>) -> Checked {
         let hasher = self.reader.hasher();
-        let (mut records, mut hashes, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let deleted = self.deleted.as_ref().map(Reader::hasher);
+        let mut batch = Batch::default();
         let mut checked = Checked::default();
         loop {
-            records.clear();
-            hashes.clear();
-            while hashes.len() < BATCH
+            batch.records.clear();
+            batch.hashes.clear();
+            batch.deleted_hashes.clear();
+            while batch.hashes.len() < BATCH
                 && let Some((record, key)) = piece.next()
             {
-                records.push(record);
-                hashes.push(hasher.hash(key));
+                let hash = hasher.hash(key);
+                batch.records.push(record);
+                batch.hashes.push(hash);
+                if let Some(deleted) = deleted {
+                    let same = deleted == hasher;
+                    batch.deleted_hashes.push(if same { hash } else { deleted.hash(key) });
+                }
             }
-            self.answer(&records, &hashes, &mut found, &mut checked);
-            if hashes.len() < BATCH || self.is_decided(&checked.counts) {
+            self.answer(&mut batch, &mut checked);
+            if batch.hashes.len() < BATCH || self.is_decided(&checked.counts) {
                 return checked;
             }
         }

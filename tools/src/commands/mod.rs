@@ -4,15 +4,23 @@ mod add;
 mod bench;
 mod build;
 mod check;
+mod compare;
 mod create;
+<<<<<<< HEAD
 mod documents;
+=======
+mod derive;
+>>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
 mod inspect;
 mod plan;
 mod repair;
 mod verify;
+mod which;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+use bloomfile::plan::Estimate;
 
 use crate::args::Command;
 use crate::failure::Result;
@@ -30,8 +38,16 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Repair(args) => repair::run(&args),
+<<<<<<< HEAD
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
+=======
+        Command::Merge(args) => derive::merge(&args),
+        Command::Intersect(args) => derive::intersect(&args),
+        Command::Shrink(args) => derive::shrink(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Which(args) => which::run(args),
+>>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
     }
 }
 
@@ -46,5 +62,26 @@ fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>) {
                 units::count(capacity)
             ),
         );
+    }
+}
+
+/// A number of things that is rounded to a whole one.
+fn whole(value: f64) -> String {
+    units::count(value.round() as u64)
+}
+
+/// An estimated number of keys and its interval, in words.
+fn keys_estimated(keys: &Estimate) -> String {
+    match keys {
+        Estimate { value: 0.0, .. } => "nothing".into(),
+        Estimate { low, high, .. } if high.is_infinite() => {
+            format!("{} keys or more: too full to tell", whole(*low))
+        }
+        Estimate { value, low, high } if whole(*low) == whole(*high) => {
+            format!("about {} keys", whole(*value))
+        }
+        Estimate { value, low, high } => {
+            format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))
+        }
     }
 }

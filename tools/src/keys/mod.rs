@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use piece::Bad;
 pub(crate) use piece::Piece;
-use progress::Progress;
+pub(crate) use progress::Progress;
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Result};

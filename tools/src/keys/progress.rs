@@ -13,11 +13,11 @@ const PICTURE: &str =
     "{bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
 /// A bar on standard error, or nothing.
-pub(super) struct Progress(Option<ProgressBar>);
+pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// A bar for so many bytes, if standard error is a terminal and there is something to wait for.
-    pub(super) fn new(bytes: u64, quiet: bool) -> Self {
+    pub(crate) fn new(bytes: u64, quiet: bool) -> Self {
         if quiet || bytes < FEWEST_BYTES || !std::io::stderr().is_terminal() {
             return Self::none();
         }
@@ -33,7 +33,7 @@ impl Progress {
         Progress(None)
     }
 
-    pub(super) fn reached(&self, bytes: u64) {
+    pub(crate) fn reached(&self, bytes: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(bytes);
         }

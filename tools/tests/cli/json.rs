@@ -74,6 +74,12 @@ fn the_fields_are_those_documented() {
     assert_eq!(fields(&parse(&sandbox, "inspect --json --bytes a.bloom")), documented("bytes"));
     assert_eq!(fields(&parse(&sandbox, "verify --json a.bloom")), documented("verify"));
     assert_eq!(fields(&parse(&sandbox, "repair --json a.bloom")), documented("repair"));
+    sandbox.run("create -q b.bloom -n 1000 -p 1%").is(0, "", "");
+    assert_eq!(fields(&parse(&sandbox, "which --json -k 1 a.bloom")), documented("which"));
+    let mut compared = fields(&parse(&sandbox, "compare --json a.bloom b.bloom"));
+    // Only two files that cannot be compared have it.
+    compared.insert("contents.incomparable.reason".into());
+    assert_eq!(compared, documented("compare"));
 }
 
 #[test]

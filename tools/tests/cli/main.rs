@@ -12,6 +12,7 @@ mod inspect;
 mod interrupts;
 mod json;
 mod keys;
+mod operations;
 mod processes;
 mod readme;
 mod repair;

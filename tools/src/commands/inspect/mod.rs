@@ -10,6 +10,7 @@ use bloomfile::plan::Estimate;
 use bloomfile::{BlockLoads, Health, Inspection, SegmentInspection};
 use serde::Serialize;
 
+use super::keys_estimated;
 use crate::args::InspectArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
@@ -95,7 +96,7 @@ fn purpose(inspection: &Inspection) -> String {
 
 fn fullness(listing: &mut Listing, segment: &SegmentInspection) {
     listing.row("layout", segment.geometry);
-    let estimate = estimate(&segment.keys);
+    let estimate = keys_estimated(&segment.keys);
     let adds = units::counted(segment.adds, "add");
     listing.row("holds", format!("{estimate}; {adds} changed it"));
     let share = segment.capacity.map(|capacity| {
@@ -106,22 +107,6 @@ fn fullness(listing: &mut Listing, segment: &SegmentInspection) {
     listing.row("full", format!("{fill} of its bits are set{}", share.unwrap_or_default()));
     listing.row("rate now", units::rate(segment.rate_now));
     listing.row_if("at capacity", segment.rate_at_capacity.map(units::rate));
-}
-
-fn estimate(keys: &Estimate) -> String {
-    let whole = |value: f64| units::count(value.round() as u64);
-    match keys {
-        Estimate { value: 0.0, .. } => "nothing".into(),
-        Estimate { low, high, .. } if high.is_infinite() => {
-            format!("{} keys or more: too full to tell", whole(*low))
-        }
-        Estimate { value, low, high } if whole(*low) == whole(*high) => {
-            format!("about {} keys", whole(*value))
-        }
-        Estimate { value, low, high } => {
-            format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))
-        }
-    }
 }
 
 fn health(inspection: &Inspection) -> String {

@@ -1,0 +1,102 @@
+//! `bloomfile which`: for each key, the files that may hold it.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use bloomfile::{ReadOptions, Readers};
+use serde::Serialize;
+
+use super::check::EXIT_ABSENT;
+use crate::args::WhichArgs;
+use crate::failure::{Failure, Result};
+use crate::keys::{self, Piece, Sink};
+
+/// One line of the JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct WhichOutput<'a> {
+    /// The key as it was given; null when it is not UTF-8.
+    key: Option<&'a str>,
+    files: Vec<&'a str>,
+}
+
+pub(crate) fn run(args: WhichArgs) -> Result<ExitCode> {
+    let sources = keys::sources(args.arguments, args.from)?;
+    let mut readers = Readers::new();
+    for path in &args.files {
+        // A bit lost from the data would make a key that is present look absent.
+        let options = ReadOptions::new().verify(!args.no_verify);
+        readers.push(options.open(path).map_err(Failure::file(path))?);
+    }
+    let mut asking = Asking {
+        readers,
+        names: args.files.iter().map(|path| path.display().to_string()).collect(),
+        json: args.json,
+        separator: args.keys.separator(),
+        out: BufWriter::with_capacity(1 << 16, io::stdout()),
+        found: false,
+    };
+    keys::visit(&sources, &args.keys, false, &mut asking)?;
+    asking.pause()?;
+    Ok(if asking.found { ExitCode::SUCCESS } else { ExitCode::from(EXIT_ABSENT) })
+}
+
+/// Asks all files about keys.
+struct Asking {
+    readers: Readers,
+    names: Vec<String>,
+    json: bool,
+    separator: u8,
+    out: BufWriter<Stdout>,
+    found: bool,
+}
+
+/// What the keys of a piece come to.
+#[derive(Default)]
+struct Asked {
+    /// What is to be printed.
+    text: Vec<u8>,
+    found: bool,
+}
+
+impl Asking {
+    fn describe(&self, record: &[u8], found: &[usize], text: &mut Vec<u8>) {
+        let files = found.iter().map(|&number| self.names[number].as_str());
+        if self.json {
+            let line = WhichOutput { key: str::from_utf8(record).ok(), files: files.collect() };
+            text.extend(serde_json::json!(line).to_string().into_bytes());
+            text.push(b'\n');
+            return;
+        }
+        text.extend_from_slice(record);
+        for file in files {
+            text.push(b'\t');
+            text.extend_from_slice(file.as_bytes());
+        }
+        text.push(self.separator);
+    }
+}
+
+impl Sink for Asking {
+    type Part = Asked;
+
+    fn work(&self, piece: &mut Piece<'_>) -> Asked {
+        let mut asked = Asked::default();
+        while let Some((record, key)) = piece.next() {
+            let found = self.readers.which(key);
+            asked.found |= !found.is_empty();
+            self.describe(record, &found, &mut asked.text);
+        }
+        asked
+    }
+
+    fn take(&mut self, part: Asked) -> Result<ControlFlow<()>> {
+        self.found |= part.found;
+        self.out.write_all(&part.text).map_err(Failure::output)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.out.flush().map_err(Failure::output)
+    }
+}
