@@ -60,13 +60,13 @@ struct Asked {
 }
 
 impl Asking {
-    fn describe(&self, record: &[u8], found: &[usize], text: &mut Vec<u8>) {
+    fn describe(&self, record: &[u8], found: &[usize], text: &mut Vec<u8>) -> io::Result<()> {
         let files = found.iter().map(|&number| self.names[number].as_str());
         if self.json {
             let line = WhichOutput { key: str::from_utf8(record).ok(), files: files.collect() };
-            text.extend(serde_json::json!(line).to_string().into_bytes());
+            serde_json::to_writer(&mut *text, &line)?;
             text.push(b'\n');
-            return;
+            return Ok(());
         }
         text.extend_from_slice(record);
         for file in files {
@@ -74,23 +74,25 @@ impl Asking {
             text.extend_from_slice(file.as_bytes());
         }
         text.push(self.separator);
+        Ok(())
     }
 }
 
 impl Sink for Asking {
-    type Part = Asked;
+    type Part = io::Result<Asked>;
 
-    fn work(&self, piece: &mut Piece<'_>) -> Asked {
+    fn work(&self, piece: &mut Piece<'_>) -> io::Result<Asked> {
         let mut asked = Asked::default();
         while let Some((record, key)) = piece.next() {
             let found = self.readers.which(key);
             asked.found |= !found.is_empty();
-            self.describe(record, &found, &mut asked.text);
+            self.describe(record, &found, &mut asked.text)?;
         }
-        asked
+        Ok(asked)
     }
 
-    fn take(&mut self, part: Asked) -> Result<ControlFlow<()>> {
+    fn take(&mut self, part: io::Result<Asked>) -> Result<ControlFlow<()>> {
+        let part = part.map_err(Failure::output)?;
         self.found |= part.found;
         self.out.write_all(&part.text).map_err(Failure::output)?;
         Ok(ControlFlow::Continue(()))
