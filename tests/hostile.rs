@@ -230,6 +230,22 @@ fn f35_a_lost_slot_is_noticed_however_it_was_lost() {
     }
 }
 
+/// The damaged slot may have been the newer one, so that the data must be as the clean one says.
+#[test]
+fn f34_a_clean_slot_beside_a_damaged_one_proves_itself() {
+    let subject = Subject::golden("line");
+    let data = segment(&subject.sound).data;
+    let torn = |bytes: &mut Vec<u8>| bytes[SLOTS[1]..SLOTS[1] + 512].fill(0xa5);
+    assert_eq!(subject.changed(&"torn", torn), Verdict::Harmless);
+    let added = subject.changed(&"torn, and written on", |bytes| {
+        torn(bytes);
+        bytes[data] ^= 0x10;
+    });
+    assert_eq!(added, Verdict::Refused);
+    // Inspecting reads no data, and so has no doubts.
+    inspect(&subject.path).unwrap();
+}
+
 #[test]
 fn every_truncation_is_refused() {
     for name in ["line", "session", "crashed"] {

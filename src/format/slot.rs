@@ -130,6 +130,7 @@ impl Slot {
 
     /// The 4,096 bytes of this slot.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        self.check_counts()?;
         let metadata = encode_metadata(&self.metadata)?;
         let mut bytes = vec![0; SLOT_BYTES];
         bytes[..SLOT_MAGIC.len()].copy_from_slice(&SLOT_MAGIC);
@@ -217,16 +218,26 @@ impl Slot {
             segments,
             metadata: decode_metadata(&bytes[METADATA..METADATA + metadata_length])?,
         };
-        // These rise by one at a time: a file that could run out of numbers was made to.
-        for (field, value) in [("sequence", slot.sequence), ("epoch", slot.epoch)] {
+        slot.check_counts()?;
+        Ok(Some(slot))
+    }
+
+    /// What rises by one at a time: a file that could run out of numbers was made to, and is refused
+    /// before anything is written that nobody could read (F-26).
+    fn check_counts(&self) -> Result<()> {
+        for (field, value) in [("sequence", self.sequence), ("epoch", self.epoch)] {
             if value == 0 || value > MAX_COUNT {
-                return bad(field, value, "it must be from 1 to 2^63 - 1");
+                let reason = "it must be from 1 to 2^63 - 1";
+                return Err(Error::field("the slot", field, value, reason));
             }
         }
-        if let Some(segment) = slot.segments.iter().find(|segment| segment.adds > MAX_COUNT) {
-            return bad("segment adds", segment.adds, "it must be at most 2^63 - 1");
+        match self.segments.iter().find(|segment| segment.adds > MAX_COUNT) {
+            None => Ok(()),
+            Some(segment) => {
+                let reason = "it must be at most 2^63 - 1";
+                Err(Error::field("the slot", "segment adds", segment.adds, reason))
+            }
         }
-        Ok(Some(slot))
     }
 }
 

@@ -111,7 +111,12 @@ pub(crate) fn segment(bytes: &[u8]) -> Segment {
 /// Makes the current page table's CRC and sum of ones in the newest slot right again, and the
 /// slot's own CRC.
 pub(crate) fn fix_table(bytes: &mut [u8]) {
-    let (segment, slot) = (segment(bytes), newest_slot(bytes));
+    let (slot, segment) = (newest_slot(bytes), segment(bytes));
+    fix_table_at(bytes, slot, segment);
+}
+
+/// As [`fix_table`], for a file whose headers no longer tell where things are.
+pub(crate) fn fix_table_at(bytes: &mut [u8], slot: usize, segment: Segment) {
     let pages = (bytes.len() - segment.data) / PAGE;
     let table = &bytes[segment.table..segment.table + segment.table_bytes];
     let crc = crc32fast::hash(table);
@@ -126,11 +131,16 @@ pub(crate) fn fix_table(bytes: &mut [u8]) {
 /// Makes the table's entry of a data page right again, and all that depends on it.
 pub(crate) fn fix_page(bytes: &mut [u8], page: usize) {
     let segment = segment(bytes);
+    fix_entry(bytes, segment, page);
+    fix_table(bytes);
+}
+
+/// Makes the table's entry of a data page right again.
+pub(crate) fn fix_entry(bytes: &mut [u8], segment: Segment, page: usize) {
     let start = segment.data + page * PAGE;
     let content = &bytes[start..start + PAGE];
     let ones: u32 = content.iter().map(|byte| byte.count_ones()).sum();
     let crc = crc32fast::hash(content);
     write(bytes, segment.table + page * 8, 4, crc.into());
     write(bytes, segment.table + page * 8 + 4, 4, ones.into());
-    fix_table(bytes);
 }

@@ -1,0 +1,171 @@
+//! Mutated files, their checksums made right: whoever opens, asks, verifies, explains, repairs or
+//! writes one gets an error or an answer, and what a writer leaves is a sound file.
+
+#![no_main]
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use bloomfile::{Filter, ReadOptions, Reader, inspect, repair, verify};
+use libfuzzer_sys::fuzz_target;
+use support::*;
+
+/// The golden files: every layout, a written one and a crashed one.
+const BASES: [&[u8]; 6] = [
+    include_bytes!("../../tests/golden/rows.bloom"),
+    include_bytes!("../../tests/golden/flat.bloom"),
+    include_bytes!("../../tests/golden/page.bloom"),
+    include_bytes!("../../tests/golden/line.bloom"),
+    include_bytes!("../../tests/golden/session.bloom"),
+    include_bytes!("../../tests/golden/crashed.bloom"),
+];
+
+/// Longest a file may get.
+const MOST_BYTES: usize = 1 << 18;
+
+/// Where the mutated file is written, in memory if there is such a place.
+static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    folder.join(format!("bloomfile-fuzz-{}", std::process::id()))
+});
+
+/// The fields of every structure.
+static FIELDS: LazyLock<[Vec<Field>; 3]> =
+    LazyLock::new(|| ["superblock", "slot", "segment"].map(fields));
+
+/// Input, used up from the front; zeros behind its end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn number(&mut self, bytes: usize) -> u64 {
+        let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
+        self.0 = rest;
+        taken.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.number(3) as usize % limit.max(1)
+    }
+}
+
+/// A file made of the input, and which of its checksums are right.
+fn mutate(input: &mut Input<'_>) -> Vec<u8> {
+    let base = BASES[input.below(BASES.len())];
+    let mut bytes = base.to_vec();
+    let (slot, segment) = (newest_slot(base), segment(base));
+    let other_slot = SLOTS[0] + SLOTS[1] - slot;
+    let fix = input.number(1);
+    let end = input.number(1);
+    while !input.0.is_empty() {
+        match input.number(1) % 6 {
+            0 => {
+                let at = input.below(bytes.len());
+                bytes[at] = input.number(1) as u8;
+            }
+            1 => {
+                let start = [SUPERBLOCK, slot, other_slot][input.below(3)];
+                let structure = if start == SUPERBLOCK { 0 } else { 1 };
+                set_field(&mut bytes, start, structure, input);
+            }
+            2 => {
+                let record = slot + SEGMENT_RECORDS + 64 * input.below(3);
+                set_field(&mut bytes, record, 2, input);
+            }
+            3 => {
+                let entry = segment.table + 8 * input.below(8);
+                write(&mut bytes, entry, 8, input.number(8));
+            }
+            4 => {
+                let (from, length) = (input.below(bytes.len()), input.below(4096));
+                let length = length.min(bytes.len() - from);
+                let to = input.below(bytes.len() - length);
+                bytes.copy_within(from..from + length, to);
+            }
+            _ => {
+                let at = segment.data + input.below(bytes.len() - segment.data);
+                bytes[at] ^= input.number(1) as u8;
+            }
+        }
+    }
+    // From the inside out: each checksum is over the ones before it.
+    if fix & 1 != 0 {
+        (0..(bytes.len() - segment.data) / PAGE)
+            .for_each(|page| fix_entry(&mut bytes, segment, page));
+    }
+    if fix & 2 != 0 {
+        fix_table_at(&mut bytes, slot, segment);
+    }
+    for (bit, start) in [(4, slot), (8, other_slot), (16, SUPERBLOCK)] {
+        if fix & bit != 0 {
+            fix_header(&mut bytes, start);
+        }
+    }
+    match end {
+        0 => bytes.truncate(input.below(bytes.len())),
+        1..16 => bytes.resize((bytes.len() + end as usize * PAGE).min(MOST_BYTES), 0),
+        16..32 => bytes.extend_from_within(..),
+        _ => {}
+    }
+    bytes
+}
+
+/// Puts a value from the input, or one near the old, into a field.
+fn set_field(bytes: &mut [u8], start: usize, structure: usize, input: &mut Input<'_>) {
+    let fields = &FIELDS[structure];
+    let field = fields[input.below(fields.len())];
+    let size = field.size.min(8);
+    let at = start + field.offset + input.below(field.size - size + 1);
+    let value = match input.number(1) {
+        0 => input.number(size),
+        step @ 1..64 => read(bytes, at, size).wrapping_add(step),
+        step @ 64..128 => read(bytes, at, size).wrapping_sub(step - 63),
+        bit @ 128..192 => 1 << (bit - 128),
+        bit => u64::MAX >> (bit - 192),
+    };
+    write(bytes, at, size, value);
+}
+
+fuzz_target!(|data: &[u8]| {
+    let bytes = mutate(&mut Input(data));
+    let path = FILE.as_path();
+    let put = || std::fs::write(path, &bytes).expect("the file can be written");
+    put();
+    let read = Reader::open(path).map(|reader| {
+        reader.contains(b"key-7");
+        reader.contains_hash(u64::MAX);
+        let mut found = Vec::new();
+        reader.contains_hash_batch(&[0, 1, u64::MAX], &mut found);
+    });
+    let strict = ReadOptions::new().verify(true).open(path).map(drop);
+    assert!(read.is_ok() || strict.is_err(), "a strict reader takes what a plain one refuses");
+    // Of a doubtful file (F-34) a reader reads the data, which inspecting never does.
+    assert!(inspect(path).is_ok() || read.is_err(), "inspect refuses what a reader takes");
+    let sound = verify(path).is_ok_and(|verification| verification.is_sound());
+    assert_eq!(sound, strict.is_ok());
+    assert!(std::fs::read(path).expect("the file can be read") == bytes, "a reader wrote");
+
+    let mut written = false;
+    if let Ok(filter) = Filter::open(path) {
+        assert!(sound, "a writer takes what verify does not");
+        for number in 0..300u32 {
+            filter.add(&number.to_le_bytes()).expect("nothing was poisoned");
+        }
+        // A file that was made to run out of numbers refuses here.
+        written = filter.sync_with_mark(1).is_ok() && filter.close().is_ok();
+    }
+    if written {
+        let reader = ReadOptions::new().verify(true).open(path).expect("a writer closed it");
+        assert!((0..300u32).all(|number| reader.contains(&number.to_le_bytes())));
+        assert_eq!(reader.mark(), 1);
+    }
+
+    put();
+    if repair(path).is_ok() {
+        ReadOptions::new().verify(true).open(path).expect("it was repaired");
+    }
+    std::fs::remove_file(path).expect("the file can be removed");
+});
