@@ -129,6 +129,7 @@ impl<M: Medium> Engine<M> {
     fn prepare(medium: M) -> Result<(Self, Loaded, Result<()>)> {
         let loaded = load_durable(&medium)?;
         loaded.superblock.check_writable()?;
+        medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
         let Loaded { superblock, slot, .. } = &loaded;
         let record = &slot.segments[0];
         let extent = record.extent(superblock.cells.bits());

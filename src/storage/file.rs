@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{FileMap, Mapping, Medium};
+use super::{FileMap, Mapping, Medium, publish};
 use crate::geometry::PAGE_BYTES;
 
 /// An open file.
@@ -79,6 +79,11 @@ impl Medium for FileMedium {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    fn fill_holes(&self) -> io::Result<()> {
+        // Where the file system cannot, it has no way to keep space for later either.
+        publish::fill_holes(&self.file, 0, self.length()?).map(drop)
     }
 
     fn sync(&self) -> io::Result<()> {

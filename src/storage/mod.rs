@@ -47,6 +47,12 @@ pub(crate) trait Medium: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Makes sure that there is space for every byte, also where a copy of the file left holes:
+    /// writing to a hole through a map is a signal, not an error, when the disk is full.
+    fn fill_holes(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes everything written so far durable, mapped pages included.
     fn sync(&self) -> io::Result<()>;
 

@@ -105,21 +105,28 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 /// full.
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
     let start = file.metadata()?.len();
-    if start >= length {
-        return Ok(());
+    if start < length && !fill_holes(file, start, length)? {
+        write_zeros(file, start, length)?;
     }
+    Ok(())
+}
+
+/// Puts real blocks where there are none, and leaves what is there; false where the file system
+/// cannot.
+pub(super) fn fill_holes(file: &File, start: u64, end: u64) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
-        match fallocate(file, FallocateFlags::empty(), start, length - start) {
-            Ok(()) => return Ok(()),
-            // The file system cannot: zeros do as well.
+        match fallocate(file, FallocateFlags::empty(), start, end - start) {
+            Ok(()) => return Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    write_zeros(file, start, length)
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, start, end);
+    Ok(false)
 }
 
 /// Writes zeros from `start` to `end`.
