@@ -70,7 +70,7 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
             0 => String::new(),
             skipped => format!("{} skipped, ", units::counted(skipped, "key")),
         };
-        let mark = mark.map(|mark| format!("; mark {}", units::count(mark)));
+        let mark = mark.map(|mark| format!("; mark {mark}"));
         output::line(format_args!(
             "{}: {skipped}{keys} read, {} of them new{}",
             args.file.display(),
@@ -205,7 +205,7 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
     match progress.finish(false) {
         Ok(mark) => {
             let again = match (mark, &progress.marking) {
-                (Some(mark), _) => format!("from mark {}", units::count(mark)),
+                (Some(mark), _) => format!("from mark {mark}"),
                 (None, Marking::AtEnd(_)) => "from the start; the mark was not set".into(),
                 (None, _) => "from the start".into(),
             };

@@ -114,7 +114,7 @@ fn health(inspection: &Inspection) -> String {
     match inspection.health {
         Health::Crashed => {
             let adds = units::counted(inspection.journal_records, "add");
-            text.push_str(&format!("\n{adds} in the journal are not in the figures above"));
+            text.push_str(&format!("\n{adds} in the journal, not in the figures above"));
         }
         Health::Live => text.push_str("\nthe figures above are those of its last checkpoint"),
         _ => {}
