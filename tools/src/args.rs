@@ -61,12 +61,6 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a damaged file usable again, at a higher rate
     Repair(RepairArgs),
-<<<<<<< HEAD
-    /// Print what makes a shell complete this command's options
-    Completions(CompletionsArgs),
-    /// Print the manual page, or write the pages of all commands
-    Man(ManArgs),
-=======
     /// Make one filter that holds the keys of several
     Merge(CombineArgs),
     /// Make a filter of the keys that several have in common
@@ -77,7 +71,10 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Print, for each key, the filters that may hold it
     Which(WhichArgs),
->>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
+    /// Print what makes a shell complete this command's options
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManArgs),
 }
 
 /// How large a filter shall be.
@@ -386,15 +383,12 @@ data is checked first.
 Examples:
   bloomfile check seen.bloom example.org && echo maybe
   bloomfile check seen.bloom -v --from today.txt > new.txt
-<<<<<<< HEAD
-  bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines")]
-=======
+  bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines
   bloomfile check seen.bloom --except deleted.bloom example.org
 
 With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
 longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
 counts as absent, at the rate of DELETED. Give that filter a low one.")]
->>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
 pub(crate) struct CheckArgs {
     /// The filter
     pub(crate) file: PathBuf,

@@ -6,11 +6,8 @@ mod build;
 mod check;
 mod compare;
 mod create;
-<<<<<<< HEAD
-mod documents;
-=======
 mod derive;
->>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
+mod documents;
 mod inspect;
 mod plan;
 mod repair;
@@ -38,16 +35,13 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Repair(args) => repair::run(&args),
-<<<<<<< HEAD
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
-=======
         Command::Merge(args) => derive::merge(&args),
         Command::Intersect(args) => derive::intersect(&args),
         Command::Shrink(args) => derive::shrink(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),
->>>>>>> 07746e1 (The commands merge, intersect, shrink, compare and which, and check --except)
     }
 }
 
