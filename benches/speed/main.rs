@@ -43,6 +43,7 @@ fn main() {
         if large { &[256 << 10, 16 << 20, 1 << 30] } else { &[256 << 10, 16 << 20, 64 << 20] };
     for &bytes in sizes {
         size_class(&path, bytes, &mut report);
+        eprintln!("{} done", name(bytes));
     }
     let most = if large { 4 << 30 } else { 64 << 20 };
     growth(&path, most, &mut report);
@@ -113,9 +114,10 @@ fn size_class(path: &Path, bytes: u64, report: &mut String) {
     let reader = Reader::open(path).unwrap();
     let hasher = reader.hasher();
 
-    let mut sbbf = Sbbf::new(capacity);
-    let mut fast = fastbloom_plain(capacity, RATE);
-    let mut other = Bloomfilter::new(capacity, RATE);
+    let others = capacity - all.len() as u64;
+    let mut sbbf = Sbbf::new(capacity, others);
+    let mut fast = fastbloom_plain(capacity, others, RATE);
+    let mut other = Bloomfilter::new(capacity, others, RATE);
     for key in &all {
         sbbf.insert(hasher.hash(key));
         fast.insert(&key[..]);
@@ -184,8 +186,8 @@ fn adds(path: &Path, bytes: u64, capacity: u64, built: (f64, f64), report: &mut 
         .collect();
     let hasher = bloomfile::Hasher::new(0);
     let filter = Filter::open(path).unwrap();
-    let mut sbbf = Sbbf::new(capacity);
-    let fast = fastbloom_atomic(capacity, RATE);
+    let mut sbbf = Sbbf::new(capacity, capacity);
+    let fast = fastbloom_atomic(capacity, capacity, RATE);
     let mut race = Race::new(count);
     // Every round adds keys of its own: they are new to everyone.
     for [one, two] in batches.as_chunks().0 {
