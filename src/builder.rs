@@ -68,13 +68,14 @@ impl Builder {
             .medium()?
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
+        let cell_bits = superblock.cells.bits();
         Ok(Builder {
             hasher: Hasher::new(superblock.hash_seed),
             draft,
             superblock,
             plan: plan.clone(),
             metadata,
-            data: Cells::new(*plan.geometry(), data)?,
+            data: Cells::new(*plan.geometry(), data, cell_bits)?,
             adds: 0,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             identity_from_contents,
@@ -143,7 +144,7 @@ impl Builder {
     pub fn finish(self) -> Result<()> {
         let medium = self.draft.medium()?;
         let extent = first_extent(&self.superblock, self.plan.geometry());
-        describe_pages(&medium, &extent, self.data.words())?;
+        describe_pages(&medium, &extent, self.data.words(), self.superblock.cells.bits())?;
         finish_file(
             &medium,
             self.superblock,

@@ -185,6 +185,26 @@ pub enum Error {
     )]
     Poisoned,
 
+    /// The filter holds as many keys as it was made for.
+    #[error("is full: {reason} (made for {capacity} keys); build a larger one")]
+    Full {
+        /// The number of keys it was made for.
+        capacity: u64,
+        /// Why it takes no more.
+        reason: &'static str,
+    },
+
+    /// A key to be taken out that is certainly not in.
+    #[error("the key is not in the filter; nothing was changed")]
+    NotPresent,
+
+    /// A key to be taken out of a filter with several segments, more than one of which seems to
+    /// hold it.
+    #[error(
+        "more than one segment seems to hold the key, and taking it out of the wrong one would lose others; nothing was changed"
+    )]
+    Ambiguous,
+
     /// Something is wrong with one of several files.
     #[error("{}: {source}", path.display())]
     Input {

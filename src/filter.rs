@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::format::encode_metadata;
+use crate::format::{CellKind, encode_metadata};
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::ops::{Absorbed, union_into};
@@ -157,14 +157,14 @@ impl Filter {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         let hasher = self.hasher;
         found.resize(keys.len(), false);
-        self.engine.segment.data.contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
+        self.engine.contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.
     #[inline]
     pub fn contains_hash_batch(&self, hashes: &[u64], found: &mut Vec<bool>) {
         found.resize(hashes.len(), false);
-        self.engine.segment.data.contains_batch(|at| hashes[at], found);
+        self.engine.contains_batch(|at| hashes[at], found);
     }
 
     /// The hasher of this file.
@@ -241,6 +241,78 @@ impl Filter {
         self.engine.close()
     }
 
+    /// Takes a key out of a counting filter.
+    ///
+    /// A key that is certainly not in gives [`Error::NotPresent`] and changes nothing. Taking out a
+    /// key that was never added, and is reported as present by mistake, may lose others: only take
+    /// out what was added. Of a filter with several segments, a key that more than one seems to
+    /// hold gives [`Error::Ambiguous`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::{CellKind, Error, Options};
+    ///
+    /// let filter = Options::new()
+    ///     .capacity(1000)
+    ///     .false_positive_rate(0.01)
+    ///     .kind(CellKind::Counting)
+    ///     .create(&path)?;
+    /// filter.add(b"sheep")?;
+    /// filter.remove(b"sheep")?;
+    /// assert!(!filter.contains(b"sheep"));
+    /// assert!(matches!(filter.remove(b"sheep"), Err(Error::NotPresent)));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn remove(&self, key: &[u8]) -> Result<()> {
+        self.engine.remove_hash(self.hasher.hash(key))
+    }
+
+    /// Takes the key of a hash out of a counting filter.
+    pub fn remove_hash(&self, hash: u64) -> Result<()> {
+        self.engine.remove_hash(hash)
+    }
+
+    /// How often a key may have been added to a counting filter: the smallest of its counters, so
+    /// never too low below 15, where counters stay. `None` in a plain filter.
+    pub fn count_estimate(&self, key: &[u8]) -> Option<u8> {
+        self.engine.count_hash(self.hasher.hash(key))
+    }
+
+    /// Drops the oldest generation of a rotating filter, if there are as many as it was made with,
+    /// and starts a new one; durable when it returns.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::Options;
+    ///
+    /// let filter = Options::new()
+    ///     .capacity(1000)
+    ///     .false_positive_rate(0.01)
+    ///     .generations(2)
+    ///     .create(&path)?;
+    /// filter.add(b"today")?;
+    /// filter.rotate()?;
+    /// assert!(filter.contains(b"today"), "the last two generations are remembered");
+    /// filter.rotate()?;
+    /// assert!(!filter.contains(b"today"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn rotate(&self) -> Result<()> {
+        self.engine.rotate()
+    }
+
+    /// Segments in use: more than one in a filter that has grown or rotated.
+    pub fn segments(&self) -> usize {
+        self.engine.segments.active().count
+    }
+
+    /// What cells are: bits or counters.
+    pub fn kind(&self) -> CellKind {
+        self.engine.superblock.cells
+    }
+
     /// Adds that changed the filter, ever: distinct keys, but for false positives.
     pub fn adds(&self) -> u64 {
         self.engine.adds()
@@ -251,9 +323,9 @@ impl Filter {
         Some(self.engine.superblock.capacity).filter(|&capacity| capacity != 0)
     }
 
-    /// The geometry.
+    /// The geometry of the newest segment, which takes the adds.
     pub fn geometry(&self) -> &Geometry {
-        self.engine.segment.data.geometry()
+        self.engine.segments.newest().data.geometry()
     }
 
     /// The file's identity.

@@ -4,12 +4,14 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::builder::Builder;
-use crate::engine::{Engine, create_file};
+use crate::engine::{Engine, create_file, file_bytes};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::format::{CellKind, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull, encode_metadata};
+use crate::format::{
+    CellKind, MAX_GENERATIONS, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull, encode_metadata,
+};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::random;
 use crate::storage::Draft;
 
@@ -54,6 +56,10 @@ pub struct Options {
     metadata: Vec<(String, String)>,
     uuid: Option<[u8; 16]>,
     replace: bool,
+    kind: Option<CellKind>,
+    when_full: Option<WhenFull>,
+    generations: u64,
+    rotate_after: u64,
 }
 
 impl Options {
@@ -125,6 +131,39 @@ impl Options {
         self
     }
 
+    /// Bits, the default, or counters, from which keys can be taken out again. Counters take four
+    /// times the space.
+    pub fn kind(mut self, kind: CellKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// What happens when the filter holds as many keys as it was made for; by default adds go on
+    /// and the rate rises.
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = Some(when_full);
+        self
+    }
+
+    /// A filter that grows: when it is full, a larger segment is appended, so that the rate of all
+    /// together stays below the one asked for. The same as [`WhenFull::Grow`].
+    pub fn grow(self) -> Self {
+        self.when_full(WhenFull::Grow)
+    }
+
+    /// A filter that forgets: so many generations, each of the capacity and rate asked for, of
+    /// which [`Filter::rotate`] drops the oldest.
+    pub fn generations(mut self, generations: u64) -> Self {
+        self.generations = generations;
+        self
+    }
+
+    /// Rotates by itself after so many adds to the newest generation.
+    pub fn rotate_after(mut self, adds: u64) -> Self {
+        self.rotate_after = adds;
+        self
+    }
+
     /// Whether an existing file of that name is replaced; by default it is an error.
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
@@ -161,7 +200,11 @@ impl Options {
         };
         let capacity = self.capacity.ok_or_else(|| missing("capacity"))?;
         let rate = self.rate.ok_or_else(|| missing("false positive rate"))?;
-        Plan::new(capacity, rate, self.layout)
+        let plan = match self.when_full {
+            Some(WhenFull::Grow) => plan::growth_plan(capacity, rate, 0, self.layout)?,
+            _ => Plan::new(capacity, rate, self.layout)?,
+        };
+        plan.with_cell_bits(self.kind.unwrap_or(CellKind::Plain).bits())
     }
 
     /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
@@ -176,7 +219,7 @@ impl Options {
     /// ```
     pub fn file_bytes(&self) -> Result<u64> {
         let plan = self.plan()?;
-        Ok(plan_file_bytes(&plan, &self.superblock(&plan)?))
+        Ok(file_bytes(&self.superblock(&plan)?, &plan))
     }
 
     fn exact(&self, geometry: Geometry) -> Result<Plan> {
@@ -187,7 +230,12 @@ impl Options {
         if self.capacity == Some(0) {
             return Err(Error::parameter("capacity", 0, "it must be at least 1"));
         }
-        Ok(Plan::exact(geometry, self.capacity))
+        if self.when_full == Some(WhenFull::Grow) {
+            let reason = "a filter that grows needs capacity and rate, not an exact size";
+            return Err(Error::parameter("when full", "grow", reason));
+        }
+        let plan = Plan::exact(geometry, self.capacity);
+        plan.with_cell_bits(self.kind.unwrap_or(CellKind::Plain).bits())
     }
 
     /// Creates the file and opens it for writing.
@@ -212,7 +260,7 @@ impl Options {
         let plan = self.plan()?;
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
-        let draft = Draft::new(path.as_ref(), plan_file_bytes(&plan, &superblock), self.replace)?;
+        let draft = Draft::new(path.as_ref(), file_bytes(&superblock, &plan), self.replace)?;
         create_file(&draft.medium()?, &superblock, &plan, metadata)?;
         let medium = draft.publish()?;
         Ok(Filter::from_engine(Engine::open_new(medium)?))
@@ -235,11 +283,27 @@ impl Options {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn build(&self, path: impl AsRef<Path>) -> Result<Builder> {
+        self.check_buildable()?;
         let plan = self.plan()?;
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
-        let draft = Draft::new(path.as_ref(), plan_file_bytes(&plan, &superblock), self.replace)?;
+        let draft = Draft::new(path.as_ref(), file_bytes(&superblock, &plan), self.replace)?;
         Builder::new(draft, superblock, &plan, metadata, self.uuid.is_none())
+    }
+
+    /// Refuses what cannot be loaded in bulk.
+    fn check_buildable(&self) -> Result<()> {
+        let reason = "it is for filters that are written over time: use create";
+        if self.kind == Some(CellKind::Counting) {
+            return Err(Error::parameter("kind", "counting in a bulk build", reason));
+        }
+        if self.generations != 0 {
+            return Err(Error::parameter("generations", self.generations, reason));
+        }
+        if self.when_full.is_some_and(|when_full| when_full != WhenFull::Allow) {
+            return Err(Error::parameter("when full", "set in a bulk build", reason));
+        }
+        Ok(())
     }
 
     fn metadata_map(&self) -> Result<Metadata> {
@@ -258,17 +322,41 @@ impl Options {
         if journal_bytes > MAX_JOURNAL_BYTES {
             return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }
+        let kind = self.kind.unwrap_or(CellKind::Plain);
+        if kind == CellKind::Counting && journal_bytes == 0 {
+            let reason = "a counting filter cannot do without: give it at least 4096 bytes";
+            return Err(Error::parameter("journal size", 0, reason));
+        }
+        let when_full = self.when_full.unwrap_or(WhenFull::Allow);
+        if when_full != WhenFull::Allow && plan.capacity().is_none() {
+            let reason = "only a filter with a capacity can be full";
+            return Err(Error::parameter("capacity", "missing", reason));
+        }
+        if self.generations != 0 {
+            if !(2..=MAX_GENERATIONS).contains(&self.generations) {
+                let reason = "it must be from 2 to 32";
+                return Err(Error::parameter("generations", self.generations, reason));
+            }
+            if when_full != WhenFull::Allow {
+                let reason = "a rotating filter drops its oldest generation instead";
+                return Err(Error::parameter("when full", "set", reason));
+            }
+        } else if self.rotate_after != 0 {
+            let reason = "it goes with generations";
+            return Err(Error::parameter("rotate after", self.rotate_after, reason));
+        }
         Ok(Superblock {
-            incompatible: 0,
             read_only_compatible: 0,
             compatible: 0,
             uuid: self.uuid.unwrap_or_else(random::uuid),
             hash_seed: self.seed,
-            cells: CellKind::Plain,
-            when_full: WhenFull::Allow,
+            cells: kind,
+            when_full,
             journal_bytes: journal_bytes.next_multiple_of(PAGE_BYTES),
             target_rate: self.rate.unwrap_or(0.0),
-            capacity: plan.capacity().unwrap_or(0),
+            capacity: self.capacity.or(plan.capacity()).unwrap_or(0),
+            generations: self.generations,
+            rotate_after: self.rotate_after,
         })
     }
 }
@@ -276,9 +364,4 @@ impl Options {
 fn default_journal_bytes(plan: &Plan) -> u64 {
     let (least, most) = DEFAULT_JOURNAL_BYTES.into_inner();
     (plan.data_bytes() / DEFAULT_JOURNAL_PART).clamp(least, most)
-}
-
-/// Length of the file of a plan.
-fn plan_file_bytes(plan: &Plan, superblock: &Superblock) -> u64 {
-    crate::format::first_extent(superblock, plan.geometry()).end()
 }

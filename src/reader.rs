@@ -5,14 +5,16 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{
-    Journalled, Loaded, SIGNATURE_WORDS, SlotSignature, check_pages, load, read_table,
-    replay_private, visit_table,
+    Active, Checked, Journalled, Loaded, PageCheck, SIGNATURE_WORDS, SegmentSet, SlotSignature,
+    check_pages, load, read_table, region_extents, regions, visit_table,
 };
 use crate::error::{Error, Result};
-use crate::format::{JOURNAL_OFFSET, State};
+use crate::format::{CellKind, Extent, JOURNAL_OFFSET, Shape, Slot, State, Superblock, region_of};
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::kernel::Cells;
@@ -44,27 +46,43 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Reader {
     medium: FileMedium,
     hasher: Hasher,
+    /// One segment of bits for good, as the file has it: look-ups take the shortest way.
+    simple: bool,
     /// The data as the file has it.
-    data: Cells<FileMap>,
-    /// The data with a crashed writer's journal in it.
-    replayed: Option<Box<Replayed>>,
+    segments: SegmentSet<Cells<FileMap>>,
+    /// The data with a crashed writer's journal in it, newest segment first: good until a writer
+    /// has recovered the file itself.
+    replayed: Option<Vec<Cells<FileMap>>>,
+    /// What tells when the slots change; `None` where that does not matter.
+    watch: Option<Box<Watch>>,
     examined: Examined,
 }
 
-/// A private copy of a crashed file's data, good until a writer has recovered the file itself.
-struct Replayed {
-    data: Cells<FileMap>,
-    /// The file up to the journal, to see the slots change.
+/// Sees a writer write slots.
+struct Watch {
+    /// The file up to the journal.
     headers: FileMap,
-    /// The slots' signature when the journal was read.
-    signature: SlotSignature,
+    /// The slots' signature at opening.
+    opened: SlotSignature,
+    /// The slots' signature when they were last read.
+    seen: [[AtomicU64; 2]; 2],
+    /// Held while they are read again.
+    refresh: Mutex<()>,
 }
 
-impl Replayed {
-    #[inline(never)]
-    fn is_current(&self) -> bool {
+impl Watch {
+    fn signature(&self) -> SlotSignature {
         SIGNATURE_WORDS.map(|slot| slot.map(|word| self.headers.words().load(word)))
-            == self.signature
+    }
+
+    fn seen(&self) -> SlotSignature {
+        [0, 1].map(|slot| [0, 1].map(|word| self.seen[slot][word].load(Ordering::Acquire)))
+    }
+
+    fn see(&self, signature: SlotSignature) {
+        for (seen, signature) in self.seen.iter().flatten().zip(signature.iter().flatten()) {
+            seen.store(*signature, Ordering::Release);
+        }
     }
 }
 
@@ -161,57 +179,77 @@ impl Reader {
     fn from_medium(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
         let examined = examine(&medium)?;
         let Examined { loaded, health, journalled, .. } = &examined;
-        let cell_bits = loaded.superblock.cells.bits();
-        let record = &loaded.slot.segments[0];
-        let extent = record.extent(cell_bits);
-        let map = |range, mapping| medium.map(range, mapping).map_err(Error::io("map the file"));
-        let cells =
-            |mapping| Cells::new(record.geometry, map(extent.data()..extent.end(), mapping)?);
+        let (superblock, slot) = (&loaded.superblock, &loaded.slot);
         let in_memory = options.access == Access::Memory;
-        let data = match options.access {
-            Access::Mapped => cells(Mapping::ReadOnly)?,
-            Access::Memory => Cells::new(
-                record.geometry,
-                copy_into_memory(&medium, extent.data()..extent.end())
-                    .map_err(Error::io("read the file into memory"))?,
-            )?,
+        let segments = match options.access {
+            Access::Mapped => map_segments(&medium, superblock, slot, Mapping::ReadOnly)?,
+            Access::Memory => map_segments(&medium, superblock, slot, Mapping::Memory)?,
         };
         // A clean slot beside a damaged one: the damaged one may be the newer, so the clean one
         // has to prove itself (F-34).
         let doubtful = *health == Health::Clean && loaded.other_slot_damaged;
         if (options.verify && *health != Health::Live) || doubtful {
-            data.expect(Use::Scan);
-            let table = read_table(&medium, record, cell_bits)?;
-            let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
-            let check = check_pages(&record.geometry, data.words(), &table, news);
-            match health {
-                Health::Clean => check.refuse_unless_exact()?,
-                _ => check.refuse_damage()?,
+            segments.all().for_each(|segment| segment.expect(Use::Scan));
+            for (index, check) in check_file(&medium, &examined, &segments)?.iter().enumerate() {
+                match health {
+                    Health::Clean => check.refuse_unless_exact(index)?,
+                    _ => check.refuse_damage(index)?,
+                }
             }
         }
         if !in_memory {
-            // Both stay in force: what is wanted now is read, what is missed later is not guessed.
-            if options.warm_up {
-                data.expect(Use::All);
+            for segment in segments.all() {
+                // Both stay in force: what is wanted now is read, what is missed later is not
+                // guessed.
+                if options.warm_up {
+                    segment.expect(Use::All);
+                }
+                segment.expect(Use::LookUps);
             }
-            data.expect(Use::LookUps);
         }
-        let replayed = match journalled {
-            None => None,
-            Some(journalled) if in_memory => {
-                replay_private(&data, journalled);
-                None
+        let mut replayed = None;
+        if let Some(journalled) = journalled.as_ref().filter(|_| in_memory) {
+            for (index, changes) in journalled.changes.iter().enumerate() {
+                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
+                changes.apply_private(segments.region(region).unwrap_or(&segments.first));
             }
-            Some(journalled) => {
-                let headers = map(0..JOURNAL_OFFSET, Mapping::ReadOnly)?;
-                let private = cells(Mapping::Private)?;
-                replay_private(&private, journalled);
-                let signature = loaded.signature;
-                Some(Box::new(Replayed { data: private, headers, signature }))
+        } else if let Some(journalled) = journalled {
+            let mut copies = Vec::new();
+            for (record, changes) in slot.segments.iter().zip(&journalled.changes).rev() {
+                let copy = map_segment(
+                    &medium,
+                    superblock,
+                    record.geometry,
+                    record.offset,
+                    Mapping::Private,
+                )?;
+                changes.apply_private(&copy);
+                copies.push(copy);
             }
+            replayed = Some(copies);
+        }
+        // A copy in memory stays as it is, whatever becomes of the file.
+        let changing = superblock.shape() != Shape::Fixed && !in_memory;
+        let watch = match changing || replayed.is_some() {
+            true => Some(Box::new(Watch {
+                headers: medium
+                    .map(0..JOURNAL_OFFSET, Mapping::ReadOnly)
+                    .map_err(Error::io("map the file"))?,
+                opened: loaded.signature,
+                seen: loaded.signature.map(|slot| slot.map(AtomicU64::new)),
+                refresh: Mutex::new(()),
+            })),
+            false => None,
         };
-        let hasher = Hasher::new(loaded.superblock.hash_seed);
-        Ok(Reader { medium, hasher, data, replayed, examined })
+        Ok(Reader {
+            medium,
+            hasher: Hasher::new(superblock.hash_seed),
+            simple: watch.is_none() && superblock.shape() == Shape::Fixed,
+            segments,
+            replayed,
+            watch,
+            examined,
+        })
     }
 
     /// The same file, as it is now.
@@ -228,8 +266,12 @@ impl Reader {
         &self.examined
     }
 
+    /// The data of the newest segment.
     pub(crate) fn words(&self) -> &Words {
-        self.data().words()
+        match (&self.replayed, &self.watch) {
+            (Some(copies), Some(watch)) if watch.signature() == watch.opened => copies[0].words(),
+            _ => self.segments.newest().words(),
+        }
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
@@ -241,7 +283,60 @@ impl Reader {
     /// Whether the key of a hash may be in.
     #[inline]
     pub fn contains_hash(&self, hash: u64) -> bool {
-        self.data().contains(hash)
+        match self.simple {
+            true => self.segments.first.contains(hash),
+            false => self.contains_otherwise(hash),
+        }
+    }
+
+    #[inline(never)]
+    fn contains_otherwise(&self, hash: u64) -> bool {
+        let Some(watch) = &self.watch else {
+            return self.segments.newest_first().any(|segment| segment.contains(hash));
+        };
+        let signature = watch.signature();
+        if let Some(copies) = &self.replayed
+            && signature == watch.opened
+        {
+            return copies.iter().any(|copy| copy.contains(hash));
+        }
+        // What cannot be read may hold the key.
+        if signature != watch.seen() && self.refresh(watch).is_err() {
+            return true;
+        }
+        self.segments.newest_first().any(|segment| segment.contains(hash))
+    }
+
+    /// Reads the slots again after a writer wrote one: it may list another segment.
+    #[cold]
+    fn refresh(&self, watch: &Watch) -> Result<()> {
+        let _one_at_a_time = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tries = TRIES;
+        let loaded = loop {
+            match load(&self.medium) {
+                // A slot in the middle of being written looks damaged: it is read again.
+                Ok(loaded) if !loaded.other_slot_damaged || tries == 0 => break loaded,
+                Err(error) if tries == 0 => return Err(error),
+                _ => {
+                    tries -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        };
+        let (superblock, slot) = (&loaded.superblock, &loaded.slot);
+        if superblock.shape() == Shape::Growing {
+            for (region, record) in slot.segments.iter().enumerate() {
+                if self.segments.region(region).is_none() {
+                    let (geometry, offset) = (record.geometry, record.offset);
+                    let segment =
+                        map_segment(&self.medium, superblock, geometry, offset, Mapping::ReadOnly)?;
+                    self.segments.add(region, segment);
+                }
+            }
+        }
+        self.segments.activate(Active::of(superblock, slot));
+        watch.see(loaded.signature);
+        Ok(())
     }
 
     /// Whether each of many keys may be in: fills `found` with one answer per key.
@@ -266,25 +361,23 @@ impl Reader {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         let hasher = self.hasher;
         found.resize(keys.len(), false);
-        self.data().contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
+        self.fill_batch(|at| hasher.hash(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.
     #[inline]
     pub fn contains_hash_batch(&self, hashes: &[u64], found: &mut Vec<bool>) {
         found.resize(hashes.len(), false);
-        self.data().contains_batch(|at| hashes[at], found);
+        self.fill_batch(|at| hashes[at], found);
     }
 
-    /// The data that counts now.
     #[inline]
-    fn data(&self) -> &Cells<FileMap> {
-        match &self.replayed {
-            None => &self.data,
-            // Once a writer has recovered the file, the file itself holds all that the copy does
-            // and goes on to hold more.
-            Some(replayed) if replayed.is_current() => &replayed.data,
-            Some(_) => &self.data,
+    fn fill_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        if self.simple {
+            return self.segments.first.contains_batch(hash, found);
+        }
+        for (at, found) in found.iter_mut().enumerate() {
+            *found = self.contains_otherwise(hash(at));
         }
     }
 
@@ -293,9 +386,19 @@ impl Reader {
         self.hasher
     }
 
-    /// The geometry.
+    /// The geometry of the newest segment.
     pub fn geometry(&self) -> &Geometry {
-        self.data.geometry()
+        self.segments.newest().geometry()
+    }
+
+    /// What cells are: bits or counters.
+    pub fn kind(&self) -> CellKind {
+        self.examined.loaded.superblock.cells
+    }
+
+    /// Segments in use: more than one in a filter that has grown or rotated.
+    pub fn segments(&self) -> usize {
+        self.segments.active().count
     }
 
     /// The file's identity.
@@ -320,7 +423,7 @@ impl Reader {
 
     /// Adds that changed the filter, as of the last checkpoint before opening.
     pub fn adds(&self) -> u64 {
-        self.examined.loaded.slot.segments[0].adds
+        self.examined.loaded.slot.segments.iter().map(|segment| segment.adds).sum()
     }
 
     /// The mark that was last synced before opening.
@@ -353,6 +456,70 @@ fn copy_into_memory(medium: &FileMedium, range: Range<u64>) -> io::Result<FileMa
         }
     }
     Ok(memory)
+}
+
+/// Maps a segment of a file that others write.
+pub(crate) fn map_segment(
+    medium: &FileMedium,
+    superblock: &Superblock,
+    geometry: Geometry,
+    offset: u64,
+    mapping: Mapping,
+) -> Result<Cells<FileMap>> {
+    let cell_bits = superblock.cells.bits();
+    let extent = Extent { offset, pages: geometry.pages(cell_bits) };
+    let range = extent.data()..extent.end();
+    let data = match mapping {
+        Mapping::Memory => {
+            copy_into_memory(medium, range).map_err(Error::io("read the file into memory"))?
+        }
+        mapping => medium.map(range, mapping).map_err(Error::io("map the data"))?,
+    };
+    Cells::new(geometry, data, cell_bits)
+}
+
+/// Maps all segments of a file, and the spare region of a rotating one.
+pub(crate) fn map_segments(
+    medium: &FileMedium,
+    superblock: &Superblock,
+    slot: &Slot,
+    mapping: Mapping,
+) -> Result<SegmentSet<Cells<FileMap>>> {
+    let extents = region_extents(superblock, slot);
+    let map = |&(geometry, offset): &(Geometry, u64)| {
+        map_segment(medium, superblock, geometry, offset, mapping)
+    };
+    let active = Active::of(superblock, slot);
+    let set = SegmentSet::new(map(&extents[0])?, regions(superblock), active);
+    for (region, extent) in extents.iter().enumerate().skip(1) {
+        set.add(region, map(extent)?);
+    }
+    Ok(set)
+}
+
+/// Holds every page of an examined file, which nobody writes, against its tables and journal: one
+/// check for each segment.
+pub(crate) fn check_file(
+    medium: &FileMedium,
+    examined: &Examined,
+    segments: &SegmentSet<Cells<FileMap>>,
+) -> Result<Vec<PageCheck>> {
+    let Examined { loaded, journalled, .. } = examined;
+    let (superblock, slot) = (&loaded.superblock, &loaded.slot);
+    let mut checks = Vec::new();
+    for (index, record) in slot.segments.iter().enumerate() {
+        let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
+        let table = read_table(medium, record, superblock.cells.bits())?;
+        let changes = journalled.as_ref().map(|journalled| &journalled.changes[index]);
+        checks.push(check_pages(Checked {
+            geometry: &record.geometry,
+            words: segments.region(region).unwrap_or(&segments.first).words(),
+            cell_bits: superblock.cells.bits(),
+            table: &table,
+            before: changes.map_or(&[][..], |changes| &changes.before),
+        }));
+    }
+    Ok(checks)
 }
 
 /// A file as someone finds it who does not write it.

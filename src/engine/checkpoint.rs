@@ -1,10 +1,10 @@
 //! The checkpoint: data, page table, then the slot that makes them count (F-85 to F-88).
 
-use std::sync::atomic::Ordering;
-
-use super::{AllStripes, Committed, Engine, PAGE_WORDS};
+use super::{AllStripes, Committed, Engine, PAGE_WORDS, Segment};
 use crate::error::{Error, Result};
-use crate::format::{ENTRY_BYTES, PageEntry, SLOT_OFFSETS, Slot, State, table_bytes};
+use crate::format::{
+    ENTRY_BYTES, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot, State, table_bytes,
+};
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium, Sabotage};
 
@@ -22,41 +22,41 @@ pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
 
 impl<M: Medium> Engine<M> {
     /// A checkpoint, with every stripe held: adds wait, so that data, table and epoch agree.
+    /// Changes of counters are in the data already.
     pub(super) fn checkpoint_held(
         &self,
         committed: &mut Committed,
-        stripes: &AllStripes<'_>,
+        stripes: &mut AllStripes<'_>,
         state: State,
     ) -> Result<()> {
-        let dirty = self.dirty_pages();
-        let nothing_to_do = dirty.is_empty()
+        let nothing_to_do = self.segments.all().all(|segment| segment.dirty.is_empty())
             && !self.journal.has_records()
             && !committed.changed
             && committed.slot.state == state;
-        if nothing_to_do {
-            return Ok(());
+        match nothing_to_do {
+            true => Ok(()),
+            false => self.commit(committed, stripes, state),
         }
-        self.commit(committed, stripes, state, &dirty)
     }
 
     /// A checkpoint, whether or not there is anything to write.
     pub(super) fn commit(
         &self,
         committed: &mut Committed,
-        stripes: &AllStripes<'_>,
+        stripes: &mut AllStripes<'_>,
         state: State,
-        dirty: &[usize],
     ) -> Result<()> {
-        let adds = self.adds_before + stripes.iter().map(|stripe| stripe.adds).sum::<u64>();
-        committed.slot.segments[0].adds = adds;
-        self.write_table(committed, dirty)
+        let adds: u64 = stripes.iter().map(|stripe| stripe.adds).sum();
+        if let Some(newest) = committed.slot.segments.last_mut() {
+            newest.adds = newest.adds.saturating_add(adds);
+        }
+        self.write_tables(committed)
             .and_then(|()| self.write_slot(&mut committed.slot, state))
             .map_err(|error| self.poison_with(error))?;
-        for word in &self.segment.dirty {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.segments.all().for_each(|segment| segment.dirty.clear());
+        stripes.iter_mut().for_each(|stripe| stripe.adds = 0);
         committed.changed = false;
-        self.journal.restart(&self.medium, &committed.slot);
+        self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())
     }
 
@@ -64,40 +64,45 @@ impl<M: Medium> Engine<M> {
     pub(super) fn commit_state(&self, state: State) -> Result<()> {
         let mut committed = super::lock(&self.committed);
         self.write_slot(&mut committed.slot, state).map_err(|error| self.poison_with(error))?;
-        self.journal.restart(&self.medium, &committed.slot);
+        self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())
     }
 
-    fn poison_with(&self, error: Error) -> Error {
-        self.poisoned.store(true, Ordering::Relaxed);
-        error
-    }
-
-    /// Pages changed since the last checkpoint.
-    pub(super) fn dirty_pages(&self) -> Vec<usize> {
-        let mut pages = Vec::new();
-        for (at, word) in self.segment.dirty.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                pages.push(at * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
+    /// Brings the inactive page tables of changed segments up to date and makes them durable with
+    /// the data (F-86).
+    fn write_tables(&self, committed: &mut Committed) -> Result<()> {
+        let mut any = false;
+        let listed = self.listed_of(&committed.slot);
+        let records = committed.slot.segments.iter_mut().zip(&mut committed.tables);
+        for (segment, (record, table)) in listed.into_iter().zip(records) {
+            let dirty = segment.dirty.pages();
+            if !dirty.is_empty() {
+                self.write_table(segment, record, table, &dirty)?;
+                any = true;
             }
         }
-        pages
+        let skipped = self.medium.sabotaged(Sabotage::TableAndSlotInOneSync)
+            || self.medium.sabotaged(Sabotage::NoDataSync);
+        if any && !skipped {
+            self.medium.sync().map_err(Error::io("sync data and page table"))?;
+        }
+        Ok(())
     }
 
-    /// Brings the inactive page table up to date and makes it durable with the data (F-86).
-    fn write_table(&self, committed: &mut Committed, dirty: &[usize]) -> Result<()> {
-        if dirty.is_empty() {
-            return Ok(());
-        }
-        let (record, table) = (&mut committed.slot.segments[0], &mut committed.tables[0]);
-        let words = self.segment.data.words();
+    fn write_table(
+        &self,
+        segment: &Segment<M>,
+        record: &mut SegmentRecord,
+        table: &mut [PageEntry],
+        dirty: &[usize],
+    ) -> Result<()> {
+        let words = segment.data.words();
+        let cell_bits = self.superblock.cells.bits();
         if !self.medium.sabotaged(Sabotage::ForgetDirtyPages) {
             let mut bytes = [0; PAGE_BYTES as usize];
             for &page in dirty {
                 words.copy(page * PAGE_WORDS, &mut bytes);
-                table[page] = PageEntry::of(&bytes);
+                table[page] = PageEntry::of(&bytes, cell_bits);
             }
         }
         let (bytes, crc, ones) = encode_table(table);
@@ -106,18 +111,12 @@ impl<M: Medium> Engine<M> {
         }
         record.table_crc = crc;
         record.ones = ones;
-        let extent = record.extent(self.superblock.cells.bits());
         self.medium
-            .write_at(&bytes, extent.table(record.table))
+            .write_at(&bytes, record.extent(cell_bits).table(record.table))
             .map_err(Error::io("write the page table"))?;
         // Linux keeps mapped and written pages in one cache, so that `sync` covers both.
         if !cfg!(target_os = "linux") {
-            self.segment.data.flush(0..words.len()).map_err(Error::io("sync the data"))?;
-        }
-        let skipped = self.medium.sabotaged(Sabotage::TableAndSlotInOneSync)
-            || self.medium.sabotaged(Sabotage::NoDataSync);
-        if !skipped {
-            self.medium.sync().map_err(Error::io("sync data and page table"))?;
+            segment.data.flush(0..words.len()).map_err(Error::io("sync the data"))?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use super::load::visit_table_bytes;
 use super::{PAGE_WORDS, scan};
 use crate::error::{Error, Result};
 use crate::format::{
-    ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot,
-    State, Superblock, first_extent,
+    ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord, Shape,
+    Slot, State, Superblock, first_extent,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::hash::Hasher;
@@ -36,7 +36,12 @@ pub(crate) fn create_file<M: Medium>(
 }
 
 /// Describes the pages of a file whose data is complete in its page table, on all cores.
-pub(crate) fn describe_pages<M: Medium>(medium: &M, extent: &Extent, words: &Words) -> Result<()> {
+pub(crate) fn describe_pages<M: Medium>(
+    medium: &M,
+    extent: &Extent,
+    words: &Words,
+    cell_bits: u32,
+) -> Result<()> {
     const PART: u64 = 4096;
     scan::on_all_cores(extent.pages, |pages| {
         let mut bytes = [0; PAGE_BYTES as usize];
@@ -47,7 +52,7 @@ pub(crate) fn describe_pages<M: Medium>(medium: &M, extent: &Extent, words: &Wor
                 .clone()
                 .map(|page| {
                     words.copy(page as usize * PAGE_WORDS, &mut bytes);
-                    PageEntry::of(&bytes)
+                    PageEntry::of(&bytes, cell_bits)
                 })
                 .collect();
             write_table_part(medium, extent, start, &entries)?;
@@ -127,7 +132,7 @@ fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [
         next_salt,
         state: State::Clean,
         mark: 0,
-        file_bytes: extent.end(),
+        file_bytes: file_bytes(superblock, plan),
         unsynced_pages: 0,
         repaired_pages: 0,
         recoveries: 0,
@@ -158,4 +163,15 @@ fn write_headers<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) ->
     }
     write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
     write(&superblock.encode(), 0)
+}
+
+/// Length of a new file of a plan: one segment, or all regions of a rotating file.
+pub(crate) fn file_bytes(superblock: &Superblock, plan: &Plan) -> u64 {
+    let extent = first_extent(superblock, plan.geometry());
+    match superblock.shape() {
+        Shape::Fixed | Shape::Growing => extent.end(),
+        Shape::Rotating(generations) => {
+            extent.offset + (generations + 1) * (extent.end() - extent.offset)
+        }
+    }
 }

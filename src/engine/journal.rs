@@ -3,8 +3,12 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use super::PAGE_WORDS;
 use crate::error::{Error, Result};
-use crate::format::{Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot, Superblock};
+use crate::format::{
+    COUNTER_MASK_BITS, CellKind, Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot,
+    Superblock,
+};
 use crate::storage::{Map, Mapping, Medium, Sabotage};
 use crate::sync::AtomicU64;
 
@@ -24,7 +28,8 @@ pub(super) struct Journal<M: Medium> {
     /// Key of the [`Epoch`]. Checkpoints replace it while no add is under way: the stripes order
     /// the accesses, so relaxed ones do.
     epoch_key: AtomicU64,
-    mask_bits: u32,
+    /// Changes with the epoch: a new segment may have another number of rows.
+    mask_bits: AtomicU64,
 }
 
 /// Alone on its cache lines: what all adds write must not share one with what all adds read.
@@ -32,17 +37,21 @@ pub(super) struct Journal<M: Medium> {
 struct Alone<T>(T);
 
 /// The epoch that the records of a slot belong to.
-pub(super) fn epoch_of<M: Medium>(medium: &M, slot: &Slot) -> Epoch {
+pub(super) fn epoch_of<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) -> Epoch {
     let (number, salt) = match medium.sabotaged(Sabotage::NoSalt) {
         true => UNSALTED,
         false => (slot.epoch, slot.salt),
     };
-    Epoch::new(number, salt, mask_bits(slot))
+    Epoch::new(number, salt, mask_bits(superblock, slot))
 }
 
-/// Bits of a record's mask: one for each row of the segment that takes the adds (F-71).
-fn mask_bits(slot: &Slot) -> u32 {
-    slot.segments.last().map_or(1, |segment| segment.geometry.row_count())
+/// Bits of a record's mask: one for each row of the segment that takes the adds, or what a change
+/// of a counter takes (F-71).
+fn mask_bits(superblock: &Superblock, slot: &Slot) -> u32 {
+    match superblock.cells {
+        CellKind::Plain => slot.segments.last().map_or(1, |segment| segment.geometry.row_count()),
+        CellKind::Counting => COUNTER_MASK_BITS,
+    }
 }
 
 impl<M: Medium> Journal<M> {
@@ -63,15 +72,16 @@ impl<M: Medium> Journal<M> {
             next: Alone(AtomicU64::new(0)),
             synced: AtomicU64::new(0),
             epoch_key: AtomicU64::new(0),
-            mask_bits: mask_bits(slot),
+            mask_bits: AtomicU64::new(0),
         };
-        journal.restart(medium, slot);
+        journal.restart(medium, superblock, slot);
         Ok(journal)
     }
 
     /// Starts over in the epoch of a slot. Nobody else uses the journal meanwhile.
-    pub(super) fn restart(&self, medium: &M, slot: &Slot) {
-        self.epoch_key.store(epoch_of(medium, slot).key(), Ordering::Relaxed);
+    pub(super) fn restart(&self, medium: &M, superblock: &Superblock, slot: &Slot) {
+        self.epoch_key.store(epoch_of(medium, superblock, slot).key(), Ordering::Relaxed);
+        self.mask_bits.store(mask_bits(superblock, slot).into(), Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
         self.synced.store(0, Ordering::Relaxed);
     }
@@ -91,7 +101,8 @@ impl<M: Medium> Journal<M> {
         }
         if let Some(map) = &self.map {
             let key = self.epoch_key.load(Ordering::Relaxed);
-            let words = Epoch::from_key(key, self.mask_bits).encode(index as u32, record);
+            let mask_bits = self.mask_bits.load(Ordering::Relaxed) as u32;
+            let words = Epoch::from_key(key, mask_bits).encode(index as u32, record);
             let at = index as usize * RECORD_WORDS;
             map.store(at, words[0]);
             map.store(at + 1, words[1]);
@@ -104,6 +115,17 @@ impl<M: Medium> Journal<M> {
         self.next.0.store(self.capacity + 1, Ordering::Relaxed);
     }
 
+    /// Makes the first `records` durable although nothing in them changed: after a sync that failed
+    /// the cache may hold what the disk does not.
+    pub(super) fn rewrite(&self, records: u64) -> io::Result<()> {
+        let Some(map) = self.map.as_ref().filter(|_| records > 0) else { return Ok(()) };
+        let words = records as usize * RECORD_WORDS;
+        for word in (0..words).step_by(PAGE_WORDS) {
+            map.store(word, map.words().load(word));
+        }
+        map.flush(0..words)
+    }
+
     /// Whether anything was written in this epoch.
     pub(super) fn has_records(&self) -> bool {
         self.next.0.load(Ordering::Relaxed) != 0
@@ -114,9 +136,9 @@ impl<M: Medium> Journal<M> {
         self.next.0.load(Ordering::Relaxed) != self.synced.load(Ordering::Relaxed)
     }
 
-    /// Whether all adds of this epoch are logged and a sync record can follow them.
-    pub(super) fn has_room(&self) -> bool {
-        self.next.0.load(Ordering::Relaxed) < self.capacity
+    /// Whether all changes of this epoch are logged and so many records can follow them.
+    pub(super) fn has_room(&self, records: u64) -> bool {
+        self.next.0.load(Ordering::Relaxed) + records <= self.capacity
     }
 
     /// Makes the records since the last flush durable. Called with all stripes held.

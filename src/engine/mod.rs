@@ -2,40 +2,52 @@
 //!
 //! An [`Engine`] is one writer on one medium. Adds run under one of several stripes; sync and
 //! checkpoint hold them all, so that a record's mask always belongs to the epoch that logs it.
+//! Counters are not idempotent and go another way: see [`counting`].
 
+mod add;
 mod checkpoint;
+mod counting;
 mod create;
 mod journal;
 mod load;
 mod recovery;
 mod repair;
+mod replay;
 mod scan;
+mod segment;
+mod segments;
 #[cfg(test)]
 mod tests;
+mod turnover;
 mod union;
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-pub(crate) use create::{create_file, describe_pages, finish_file, write_table_part};
+pub(crate) use create::{create_file, describe_pages, file_bytes, finish_file, write_table_part};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, read_table_part,
     visit_table,
 };
-pub(crate) use recovery::{Journalled, replay_private};
+pub(crate) use replay::Journalled;
 pub(crate) use scan::{
-    PageCheck, Verdict, WINDOW, WordBits, check_pages, clear_bits, page_news, recheck_pages,
+    Checked, PageCheck, Patches, Verdict, WINDOW, check_pages, judge, page_patches, recheck_pages,
     settle_pages, split_on_all_cores,
 };
+pub(crate) use segment::Segment;
+pub(crate) use segments::{Active, SegmentSet, regions};
+pub(crate) use turnover::region_extents;
 
 use crate::error::{Error, Result};
-use crate::format::{PageEntry, Record, Slot, State, Superblock};
+use crate::format::{
+    CellKind, Metadata, PageEntry, Record, Shape, Slot, State, Superblock, WhenFull, region_of,
+};
 use crate::geometry::PAGE_BYTES;
-use crate::kernel::Cells;
 use crate::report::Recovery;
-use crate::storage::{Map, Mapping, Medium, Sabotage, Use};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES, stripe_of_thread};
+use crate::storage::{Map, Medium, Sabotage, Use};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES};
 
+use counting::Overlay;
 use journal::Journal;
 
 /// Words of a page.
@@ -50,26 +62,8 @@ struct Stripe(Mutex<StripeCount>);
 /// Counted under a stripe, so that counting costs no shared cache line.
 #[derive(Default)]
 struct StripeCount {
-    /// Adds that changed the filter since the handle was opened.
+    /// Adds that changed the newest segment since the last slot was written.
     adds: u64,
-}
-
-/// The data of one segment, mapped for writing.
-pub(crate) struct Segment<M: Medium> {
-    pub(crate) data: Cells<M::Map>,
-    /// One bit for each page that changed since the last checkpoint.
-    dirty: Vec<AtomicU64>,
-}
-
-impl<M: Medium> Segment<M> {
-    fn touch(&self, word: usize) {
-        let page = word / PAGE_WORDS;
-        let (at, bit) = (page / 64, 1 << (page % 64));
-        // Most adds find their page dirty already: look before writing a line others share.
-        if self.dirty[at].load(Ordering::Relaxed) & bit == 0 {
-            self.dirty[at].fetch_or(bit, Ordering::Relaxed);
-        }
-    }
 }
 
 /// What the last slot said, and the page tables that go with it.
@@ -85,14 +79,20 @@ pub(crate) struct Committed {
 pub(crate) struct Engine<M: Medium> {
     medium: M,
     pub(crate) superblock: Superblock,
-    pub(crate) segment: Segment<M>,
+    pub(crate) segments: SegmentSet<Segment<M>>,
+    /// One segment of bits for good, without a limit: adds and look-ups take the shortest way.
+    simple: bool,
     journal: Journal<M>,
     stripes: Box<[Stripe]>,
-    /// Taken before any stripe: syncs and checkpoints come one after the other.
+    /// Changes of counters that are not durable yet; `None` in a plain file.
+    overlay: Option<Overlay>,
+    /// Taken before any stripe, and before the overlay: syncs and checkpoints come one after the
+    /// other.
     committed: Mutex<Committed>,
     poisoned: AtomicBool,
-    /// Adds the last slot counts: what the stripes count comes on top.
-    adds_before: u64,
+    /// Adds that the newest segment takes before something has to happen, and how many it has.
+    limit: Option<u64>,
+    filled: AtomicU64,
     recovery: Option<Recovery>,
 }
 
@@ -124,41 +124,45 @@ impl<M: Medium> Engine<M> {
         Ok(engine)
     }
 
-    /// Everything that opening does before it looks at data or journal. Whether the page table is
+    /// Everything that opening does before it looks at data or journal. Whether the page tables are
     /// sound comes with it: a repair goes on without.
     fn prepare(medium: M) -> Result<(Self, Loaded, Result<()>)> {
         let loaded = load_durable(&medium)?;
         loaded.superblock.check_writable()?;
         medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
         let Loaded { superblock, slot, .. } = &loaded;
-        let record = &slot.segments[0];
-        let extent = record.extent(superblock.cells.bits());
-        let mut table = Vec::with_capacity(extent.pages as usize);
-        let sound =
-            visit_table(&medium, record, superblock.cells.bits(), |entry| table.push(entry));
-        if let Err(error @ Error::Io { .. }) = sound {
-            return Err(error);
+        let cell_bits = superblock.cells.bits();
+        let mut tables = Vec::new();
+        let mut sound = Ok(());
+        for record in &slot.segments {
+            let mut table = Vec::with_capacity(record.extent(cell_bits).pages as usize);
+            match visit_table(&medium, record, cell_bits, |entry| table.push(entry)) {
+                Err(error @ Error::Io { .. }) => return Err(error),
+                result => sound = sound.and(result),
+            }
+            tables.push(table);
         }
-        let data = medium
-            .map(extent.data()..extent.end(), Mapping::Shared)
-            .map_err(Error::io("map the data"))?;
-        let segment: Segment<M> = Segment {
-            data: Cells::new(record.geometry, data)?,
-            dirty: (0..extent.pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-        };
+        let segments = Self::map_segments(&medium, superblock, slot)?;
         let journal = Journal::open(&medium, superblock, slot)?;
+        let limit = match (superblock.when_full, superblock.shape()) {
+            (WhenFull::Grow, _) => slot.segments.last().map(|segment| segment.capacity),
+            (_, Shape::Rotating(_)) if superblock.rotate_after > 0 => Some(superblock.rotate_after),
+            (WhenFull::Refuse, _) => Some(superblock.capacity),
+            _ => None,
+        };
         let engine = Engine {
-            adds_before: record.adds,
-            committed: Mutex::new(Committed {
-                slot: slot.clone(),
-                tables: vec![table],
-                changed: false,
-            }),
+            simple: superblock.shape() == Shape::Fixed
+                && superblock.cells == CellKind::Plain
+                && limit.is_none(),
+            filled: AtomicU64::new(slot.segments.last().map_or(0, |segment| segment.adds)),
+            overlay: (superblock.cells == CellKind::Counting).then(Overlay::default),
+            committed: Mutex::new(Committed { slot: slot.clone(), tables, changed: false }),
             superblock: superblock.clone(),
-            segment,
+            segments,
             journal,
             stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
             poisoned: AtomicBool::new(false),
+            limit,
             recovery: None,
             medium,
         };
@@ -172,16 +176,18 @@ impl<M: Medium> Engine<M> {
         }
         if verify {
             let committed = lock(&self.committed);
-            self.segment.data.expect(Use::Scan);
-            let check = check_pages(
-                self.segment.data.geometry(),
-                self.segment.data.words(),
-                &committed.tables[0],
-                &[],
-            );
-            self.segment.data.expect(Use::LookUps);
-            drop(committed);
-            check.refuse_unless_exact()?;
+            for (index, segment) in self.listed_of(&committed.slot).into_iter().enumerate() {
+                segment.data.expect(Use::Scan);
+                let check = check_pages(Checked {
+                    words: segment.data.words(),
+                    geometry: segment.data.geometry(),
+                    cell_bits: self.superblock.cells.bits(),
+                    table: &committed.tables[index],
+                    before: &[],
+                });
+                segment.data.expect(Use::LookUps);
+                check.refuse_unless_exact(index)?;
+            }
         }
         if self.medium.sabotaged(Sabotage::NoOpenState) {
             return Ok(());
@@ -189,72 +195,17 @@ impl<M: Medium> Engine<M> {
         self.commit_state(State::Open)
     }
 
-    /// Adds a hash; true when that changed the filter.
-    #[inline]
-    pub(crate) fn add_hash(&self, hash: u64) -> Result<bool> {
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
-        }
-        // A key that is in leaves no trace and takes no lock.
-        if self.segment.data.contains(hash) {
-            return Ok(false);
-        }
-        self.add_new(hash)
+    /// The segments of the last slot, in its order: oldest first.
+    fn listed(&self) -> Vec<&Segment<M>> {
+        self.listed_of(&lock(&self.committed).slot)
     }
 
-    /// Adds many hashes, each given by `hash`; how many of them changed the filter.
-    #[inline]
-    pub(crate) fn add_batch(&self, count: usize, hash: impl FnMut(usize) -> u64) -> Result<u64> {
-        let mut new = Ok(0);
-        self.segment.data.visit_batch(count, hash, |hash| {
-            if let Ok(so_far) = new {
-                new = self.add_hash(hash).map(|changed| so_far + u64::from(changed));
-            }
-        });
-        new
-    }
-
-    /// The way of a key that was not in when its adder looked.
-    #[inline]
-    fn add_new(&self, hash: u64) -> Result<bool> {
-        // Whoever holds the stripe of a block is the only one to change that block.
-        let stripe = match self.segment.data.own_block(hash) {
-            Some(block) => block as usize % STRIPES,
-            None => stripe_of_thread(),
-        };
-        let mut stripe = lock(&self.stripes[stripe].0);
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
-        }
-        Ok(self.add_held(&mut stripe, hash))
-    }
-
-    /// Adds a hash under a stripe; true when that changed the filter.
-    #[inline]
-    fn add_held(&self, stripe: &mut StripeCount, hash: u64) -> bool {
-        let data = &self.segment.data;
-        let mask = data.missing(hash);
-        if mask == 0 {
-            return false;
-        }
-        // The record comes before the bits: a process killed in between leaves a record too many,
-        // which is harmless, and never bits that nothing explains.
-        let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
-        if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
-            self.journal.append(Record::Key { hash, mask });
-        }
-        data.set(hash, mask, |word| self.segment.touch(word));
-        if late {
-            self.journal.append(Record::Key { hash, mask });
-        }
-        stripe.adds += 1;
-        true
-    }
-
-    /// Whether a hash may be in.
-    #[inline]
-    pub(crate) fn contains_hash(&self, hash: u64) -> bool {
-        self.segment.data.contains(hash)
+    /// The segments of a slot, in its order.
+    fn listed_of(&self, slot: &Slot) -> Vec<&Segment<M>> {
+        (0..slot.segments.len())
+            .filter_map(|index| region_of(&self.superblock, slot, index))
+            .filter_map(|region| self.segments.region(region as usize))
+            .collect()
     }
 
     /// Makes every add that returned before this call durable.
@@ -262,40 +213,64 @@ impl<M: Medium> Engine<M> {
     /// `mark` becomes the user's own position; without one the last is kept.
     pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
+        let mut stripes = self.all_stripes()?;
         let mark = mark.unwrap_or(committed.slot.mark);
+        if let Some(overlay) = &self.overlay {
+            return self.sync_counters(&mut committed, &mut stripes, &mut overlay.lock(), mark);
+        }
         if !self.journal.has_news() && mark == committed.slot.mark {
             return Ok(());
         }
-        if !self.journal.has_room() {
-            let before = std::mem::replace(&mut committed.slot.mark, mark);
-            committed.changed |= mark != before;
-            return self
-                .checkpoint_held(&mut committed, &stripes, State::Open)
-                .inspect_err(|_| committed.slot.mark = before);
+        if !self.journal.has_room(1) {
+            return self.checkpoint_with_mark(&mut committed, &mut stripes, mark);
         }
         self.journal.append(Record::Sync { mark });
-        let mut flushed = self.journal.flush(&self.medium);
-        if flushed.is_err() && self.medium.sabotaged(Sabotage::RetryFailedSync) {
-            flushed = self.journal.flush(&self.medium);
-        }
-        flushed.map_err(|source| self.poison("sync the journal", source))?;
+        self.flush_journal()?;
         committed.slot.mark = mark;
         Ok(())
     }
 
+    /// Makes the journal's new records durable, or ends this handle's life.
+    fn flush_journal(&self) -> Result<()> {
+        let mut flushed = self.journal.flush(&self.medium);
+        if flushed.is_err() && self.medium.sabotaged(Sabotage::RetryFailedSync) {
+            flushed = self.journal.flush(&self.medium);
+        }
+        flushed.map_err(|source| self.poison_with(Error::Io { action: "sync the journal", source }))
+    }
+
+    /// A checkpoint that carries a new mark.
+    fn checkpoint_with_mark(
+        &self,
+        committed: &mut Committed,
+        stripes: &mut AllStripes<'_>,
+        mark: u64,
+    ) -> Result<()> {
+        let before = std::mem::replace(&mut committed.slot.mark, mark);
+        committed.changed |= mark != before;
+        self.checkpoint_held(committed, stripes, State::Open)
+            .inspect_err(|_| committed.slot.mark = before)
+    }
+
     /// Brings page tables and slot up to date with the data, durably.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        self.checkpoint_held(&mut committed, &stripes, State::Open)
+        self.checkpoint_to(State::Open)
     }
 
     /// A checkpoint after which the file counts as closed in good order.
     pub(crate) fn close(&self) -> Result<()> {
+        self.checkpoint_to(State::Clean)
+    }
+
+    fn checkpoint_to(&self, state: State) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        self.checkpoint_held(&mut committed, &stripes, State::Clean)
+        let mut stripes = self.all_stripes()?;
+        // Held until the checkpoint is done: counters do not change meanwhile.
+        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
+        if let Some(overlay) = &mut overlay {
+            self.log_counters(&mut committed, overlay)?;
+        }
+        self.checkpoint_held(&mut committed, &mut stripes, state)
     }
 
     /// Every stripe, so that no add is under way.
@@ -312,9 +287,9 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Ends this handle's life as a writer: what the disk holds is no longer known.
-    fn poison(&self, action: &'static str, source: std::io::Error) -> Error {
+    fn poison_with(&self, error: Error) -> Error {
         self.poisoned.store(true, Ordering::Relaxed);
-        Error::Io { action, source }
+        error
     }
 
     /// Whether a write or sync failed.
@@ -322,9 +297,11 @@ impl<M: Medium> Engine<M> {
         self.poisoned.load(Ordering::Relaxed)
     }
 
-    /// Adds that changed the filter, ever.
+    /// Adds that changed the segments in use, less the keys taken out of them.
     pub(crate) fn adds(&self) -> u64 {
-        self.adds_before + self.stripes.iter().map(|stripe| lock(&stripe.0).adds).sum::<u64>()
+        let committed = lock(&self.committed);
+        let counted: u64 = committed.slot.segments.iter().map(|segment| segment.adds).sum();
+        counted + self.stripes.iter().map(|stripe| lock(&stripe.0).adds).sum::<u64>()
     }
 
     /// The slot as it was last written, with the mark as it was last synced.
@@ -333,12 +310,23 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Replaces the metadata; durable with the next checkpoint.
-    pub(crate) fn set_metadata(&self, metadata: crate::format::Metadata) {
+    pub(crate) fn set_metadata(&self, metadata: Metadata) {
         let mut committed = lock(&self.committed);
         if committed.slot.metadata != metadata {
             committed.slot.metadata = metadata;
             committed.changed = true;
         }
+    }
+
+    /// Whether adds of this epoch are not in the journal, or the next may not be.
+    #[cfg(test)]
+    fn journal_is_full(&self) -> bool {
+        !self.journal.has_room(0)
+    }
+
+    #[cfg(test)]
+    fn journal_is_nearly_full(&self) -> bool {
+        !self.journal.has_room(1)
     }
 
     /// What recovery found when the file was opened.

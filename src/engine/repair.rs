@@ -1,6 +1,6 @@
 //! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-99).
 
-use super::scan::WordBits;
+use super::scan::Checked;
 use super::{Engine, Journalled, PAGE_WORDS, check_pages, lock};
 use crate::error::Result;
 use crate::format::{Epoch, RECORD_WORDS, Record, State};
@@ -10,7 +10,7 @@ use crate::storage::{Map, Medium};
 /// What a repair found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repaired {
-    /// Pages that were set to all ones.
+    /// Pages that were set to all ones, numbered through all segments.
     pub(crate) pages: Vec<u64>,
     /// The file was left open by a crash.
     pub(crate) crashed: bool,
@@ -38,57 +38,83 @@ impl<M: Medium> Engine<M> {
             table: table.is_err(),
             ..Repaired::default()
         };
-        let mut news = Vec::new();
+        let mut journalled = Journalled::default();
         if open {
-            let journalled = engine.read_journal_mending(&mut repaired)?;
-            engine.adds_before += journalled.keys;
+            journalled = engine.read_journal_mending(&mut repaired)?;
             let mut committed = lock(&engine.committed);
             committed.slot.mark = journalled.mark.unwrap_or(committed.slot.mark);
             committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
-            drop(committed);
-            news = journalled.news;
+            engine.count_replayed(&mut committed.slot, journalled.keys);
         }
-        let mut check = {
-            let committed = lock(&engine.committed);
-            check_pages(
-                engine.segment.data.geometry(),
-                engine.segment.data.words(),
-                &committed.tables[0],
-                &news,
-            )
-        };
-        // Recovery takes bits too many for adds that were not synced. Here damage is suspected, and
-        // a page that has lost bits may have gained others: only what is exact is kept.
-        check.damaged.append(&mut check.unexplained);
-        check.damaged.sort_unstable();
-        repaired.pages = match repaired.records_lost {
-            true => (0..lock(&engine.committed).tables[0].len() as u64).collect(),
-            false => check.damaged,
-        };
+        // For each segment, the pages to be filled.
+        let damaged = engine.damaged_pages(&journalled, repaired.records_lost);
+        let mut first = 0;
+        for (segment, pages) in engine.listed().into_iter().zip(&damaged) {
+            repaired.pages.extend(pages.iter().map(|page| first + page));
+            first += (segment.data.words().len() / PAGE_WORDS) as u64;
+        }
         let sound = !open && !repaired.slot && !repaired.table && repaired.pages.is_empty();
         if !sound {
-            engine.mend(&news, &repaired)?;
+            engine.mend(&journalled, &damaged, repaired.table)?;
         }
         Ok(repaired)
     }
 
-    /// Sets the bits, writes table and slot, and closes.
-    fn mend(&mut self, news: &[WordBits], repaired: &Repaired) -> Result<()> {
-        self.set_bits(news);
-        for &page in &repaired.pages {
-            fill_page(self.segment.data.geometry(), &self.segment.data, page);
-            self.segment.touch(page as usize * PAGE_WORDS);
-        }
-        if repaired.table {
-            self.touch_all();
+    /// The pages of each segment that are not exactly what table and journal say; all of them if
+    /// nothing can be trusted to be complete.
+    ///
+    /// Recovery takes bits too many for adds that were not synced. Here damage is suspected, and a
+    /// page that has lost bits may have gained others: only what is exact is kept.
+    fn damaged_pages(&self, journalled: &Journalled, all: bool) -> Vec<Vec<u64>> {
+        let committed = lock(&self.committed);
+        let listed = self.listed_of(&committed.slot).into_iter().enumerate();
+        listed
+            .map(|(index, segment)| {
+                let table = &committed.tables[index];
+                if all {
+                    return (0..table.len() as u64).collect();
+                }
+                let before = journalled.changes.get(index).map_or(&[][..], |it| &it.before);
+                let mut check = check_pages(Checked {
+                    words: segment.data.words(),
+                    geometry: segment.data.geometry(),
+                    cell_bits: self.superblock.cells.bits(),
+                    table,
+                    before,
+                });
+                check.damaged.append(&mut check.unexplained);
+                check.damaged.sort_unstable();
+                check.damaged
+            })
+            .collect()
+    }
+
+    /// Fills the damaged pages, writes tables and slot, and closes.
+    fn mend(
+        &mut self,
+        journalled: &Journalled,
+        damaged: &[Vec<u64>],
+        every_table: bool,
+    ) -> Result<()> {
+        self.replay(journalled);
+        let cell_bits = self.superblock.cells.bits();
+        for (segment, pages) in self.listed().into_iter().zip(damaged) {
+            for &page in pages {
+                fill_page(segment.data.geometry(), cell_bits, &segment.data, page);
+                segment.touch(page as usize * PAGE_WORDS);
+            }
+            if every_table {
+                let words = segment.data.words().len();
+                (0..words).step_by(PAGE_WORDS).for_each(|word| segment.touch(word));
+            }
         }
         self.rewrite_dirty_pages();
         let mut committed = lock(&self.committed);
         let slot = &mut committed.slot;
-        slot.repaired_pages = slot.repaired_pages.saturating_add(repaired.pages.len() as u64);
-        let stripes = self.all_stripes()?;
-        let dirty = self.dirty_pages();
-        self.commit(&mut committed, &stripes, State::Clean, &dirty)
+        let pages: usize = damaged.iter().map(Vec::len).sum();
+        slot.repaired_pages = slot.repaired_pages.saturating_add(pages as u64);
+        let mut stripes = self.all_stripes()?;
+        self.commit(&mut committed, &mut stripes, State::Clean)
     }
 
     /// Reads the journal, putting single flipped bits right.
@@ -113,11 +139,6 @@ impl<M: Medium> Engine<M> {
         repaired.records_replayed = journalled.keys;
         Ok(journalled)
     }
-
-    fn touch_all(&self) {
-        let pages = self.segment.data.words().len() / PAGE_WORDS;
-        (0..pages).for_each(|page| self.segment.touch(page * PAGE_WORDS));
-    }
 }
 
 /// The record that differs from these words in one bit.
@@ -129,20 +150,20 @@ fn correct(epoch: Epoch, index: u32, words: [u64; RECORD_WORDS]) -> Option<Recor
     })
 }
 
-/// Turns on every cell of a page that a key can fall on, and off what damage may have left between
-/// the rows: bits there would count as ones that no cell explains.
-fn fill_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
+/// Turns every cell of a page that a key can fall on to its highest value, and off what damage may
+/// have left between the rows: bits there would count as ones that no cell explains.
+fn fill_page<Q: Map>(geometry: &Geometry, cell_bits: u32, data: &Q, page: u64) {
     for word in page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS {
-        data.store(word, usable_bits(geometry, word as u64));
+        data.store(word, usable_bits(geometry, cell_bits, word as u64));
     }
 }
 
 /// The cells of a word that a key can fall on, as bits.
-fn usable_bits(geometry: &Geometry, word: u64) -> u64 {
-    match geometry.word_cells(word, 1) {
+fn usable_bits(geometry: &Geometry, cell_bits: u32, word: u64) -> u64 {
+    match geometry.word_cells(word, cell_bits) * u64::from(cell_bits) {
         64 => u64::MAX,
         // Rows and blocks start on words, so that the cells in use come first.
-        cells => (1 << cells) - 1,
+        bits => (1 << bits) - 1,
     }
 }
 
@@ -173,10 +194,14 @@ mod tests {
                 }
             }
             for (word, &taken) in taken.iter().enumerate() {
-                assert_eq!(usable_bits(&geometry, word as u64), taken, "{geometry}, word {word}");
+                assert_eq!(
+                    usable_bits(&geometry, 1, word as u64),
+                    taken,
+                    "{geometry}, word {word}"
+                );
             }
             let usable: u64 = (0..words as u64)
-                .map(|word| u64::from(usable_bits(&geometry, word).count_ones()))
+                .map(|word| u64::from(usable_bits(&geometry, 1, word).count_ones()))
                 .sum();
             assert_eq!(usable, geometry.cells());
             let by_page: u64 =

@@ -16,8 +16,23 @@ const PAGES_PER_THREAD: u64 = 2048;
 /// Threads beyond which the memory is the limit, and each would only take more buffers.
 const MOST_THREADS: u64 = 32;
 
-/// Bits of one word, by the word's place in the data; sorted, each word once.
-pub(crate) type WordBits = (usize, u64);
+/// What some bits of a word are to be: `word`, by its place in the data, takes `value` where `mask`
+/// is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patch {
+    pub(crate) word: usize,
+    pub(crate) mask: u64,
+    pub(crate) value: u64,
+}
+
+impl Patch {
+    pub(crate) fn apply(&self, word: u64) -> u64 {
+        (word & !self.mask) | self.value
+    }
+}
+
+/// Patches sorted by word, each word once.
+pub(crate) type Patches = [Patch];
 
 /// What comparing pages with their table gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,29 +57,36 @@ impl PageCheck {
     }
 
     /// An error unless no page is damaged.
-    pub(crate) fn refuse_damage(&self) -> Result<()> {
-        match self.damaged.first() {
-            None => Ok(()),
-            Some(&page) => Err(Error::Damaged {
-                count: self.damaged.len() as u64,
-                segment: 0,
-                page,
-                lost: self.lost.first() == Some(&page),
-            }),
-        }
+    pub(crate) fn refuse_damage(&self, segment: usize) -> Result<()> {
+        let lost = self.lost.first() == self.damaged.first();
+        refuse(segment, &self.damaged, lost)
     }
 
     /// An error unless every page is exact: what a file that was closed in good order must be.
-    pub(crate) fn refuse_unless_exact(&self) -> Result<()> {
-        self.refuse_damage()?;
-        match self.unexplained.first() {
-            None => Ok(()),
-            Some(&page) => Err(Error::Damaged {
-                count: self.unexplained.len() as u64,
-                segment: 0,
-                page,
-                lost: false,
-            }),
+    pub(crate) fn refuse_unless_exact(&self, segment: usize) -> Result<()> {
+        self.refuse_damage(segment)?;
+        refuse(segment, &self.unexplained, false)
+    }
+
+    fn take(&mut self, page: u64, verdict: Verdict) {
+        match verdict {
+            Verdict::Exact => self.exact += 1,
+            Verdict::Unexplained => self.unexplained.push(page),
+            Verdict::Damaged { lost } => {
+                self.damaged.push(page);
+                if lost {
+                    self.lost.push(page);
+                }
+            }
+        }
+    }
+}
+
+fn refuse(segment: usize, pages: &[u64], lost: bool) -> Result<()> {
+    match pages.first() {
+        None => Ok(()),
+        Some(&page) => {
+            Err(Error::Damaged { count: pages.len() as u64, segment: segment as u32, page, lost })
         }
     }
 }
@@ -102,65 +124,86 @@ pub(crate) fn split_on_all_cores<T: Send>(
     })
 }
 
-/// Compares every page, without the bits of `news`, with its table entry (F-92, F-93).
-pub(crate) fn check_pages(
-    geometry: &Geometry,
-    words: &Words,
-    table: &[PageEntry],
-    news: &[WordBits],
-) -> PageCheck {
-    on_all_cores(table.len() as u64, |pages| check_range(geometry, words, table, news, pages))
+/// A segment's pages and what they are held against.
+#[derive(Clone, Copy)]
+pub(crate) struct Checked<'a> {
+    /// The data.
+    pub(crate) words: &'a Words,
+    /// Where its cells are.
+    pub(crate) geometry: &'a Geometry,
+    /// Bits of a cell.
+    pub(crate) cell_bits: u32,
+    /// The table that counts.
+    pub(crate) table: &'a [PageEntry],
+    /// What turns the data back into what the table describes.
+    pub(crate) before: &'a Patches,
+}
+
+/// Compares every page, as it was before the journal's changes, with its table entry (F-92, F-93,
+/// F-98).
+pub(crate) fn check_pages(checked: Checked<'_>) -> PageCheck {
+    on_all_cores(checked.table.len() as u64, |pages| check_range(checked, pages))
         .into_iter()
         .fold(PageCheck::default(), PageCheck::join)
 }
 
-fn check_range(
-    geometry: &Geometry,
-    words: &Words,
-    table: &[PageEntry],
-    news: &[WordBits],
-    pages: Range<u64>,
-) -> PageCheck {
+fn check_range(checked: Checked<'_>, pages: Range<u64>) -> PageCheck {
     let mut check = PageCheck::default();
-    let first_word = pages.start as usize * PAGE_WORDS;
-    let mut news = &news[news.partition_point(|&(word, _)| word < first_word)..];
     let mut bytes = [0; PAGE_BYTES as usize];
     for page in pages {
-        let start = page as usize * PAGE_WORDS;
-        words.copy(start, &mut bytes);
-        let here = news.partition_point(|&(word, _)| word < start + PAGE_WORDS);
-        clear_bits(&mut bytes, start, &news[..here]);
-        news = &news[here..];
-        let (expected, found) = (table[page as usize], PageEntry::of(&bytes));
-        if has_stray_bits(geometry, page, &bytes) {
-            check.damaged.push(page);
-        } else if found == expected {
-            check.exact += 1;
-        } else if found.ones > expected.ones {
-            check.unexplained.push(page);
-        } else {
-            // Bits are only ever turned on: a page with as many ones as before is the page it
-            // was, or it was damaged.
-            check.damaged.push(page);
-            if found.ones < expected.ones {
-                check.lost.push(page);
-            }
-        }
+        checked.words.copy(page as usize * PAGE_WORDS, &mut bytes);
+        let patches = page_patches(checked.before, page);
+        let expected = checked.table[page as usize];
+        let stray = has_stray_bits(checked.geometry, checked.cell_bits, page, &bytes);
+        let verdict = match judge(&mut bytes, page, patches, expected, checked.cell_bits) {
+            Verdict::Exact | Verdict::Unexplained if stray => Verdict::Damaged { lost: false },
+            verdict => verdict,
+        };
+        check.take(page, verdict);
     }
     check
 }
 
 /// Whether a page holds ones where no key can fall, which is always behind its last cell. Whoever
 /// counted them would find more ones than cells in the end (F-56).
-fn has_stray_bits(geometry: &Geometry, page: u64, bytes: &[u8]) -> bool {
+fn has_stray_bits(geometry: &Geometry, cell_bits: u32, page: u64, bytes: &[u8]) -> bool {
     let first = page * PAGE_WORDS as u64;
     bytes
         .chunks_exact(8)
         .enumerate()
         .rev()
-        .map(|(at, word)| (LittleEndian::read_u64(word), geometry.word_cells(first + at as u64, 1)))
-        .take_while(|&(_, cells)| cells < 64)
-        .any(|(word, cells)| word >> cells != 0)
+        .map(|(at, word)| {
+            let cells = geometry.word_cells(first + at as u64, cell_bits);
+            (LittleEndian::read_u64(word), cells * u64::from(cell_bits))
+        })
+        .take_while(|&(_, bits)| bits < 64)
+        .any(|(word, bits)| word >> bits != 0)
+}
+
+/// Holds the bytes of a page, which it changes, against its table entry.
+pub(crate) fn judge(
+    bytes: &mut [u8],
+    page: u64,
+    patches: &Patches,
+    expected: PageEntry,
+    cell_bits: u32,
+) -> Verdict {
+    let start = page as usize * PAGE_WORDS;
+    for patch in patches {
+        let word = &mut bytes[(patch.word - start) * 8..][..8];
+        let value = patch.apply(LittleEndian::read_u64(word));
+        LittleEndian::write_u64(word, value);
+    }
+    let found = PageEntry::of(bytes, cell_bits);
+    if found == expected {
+        Verdict::Exact
+    } else if cell_bits == 1 && found.ones > expected.ones {
+        // Bits are only ever turned on, so this may be adds that no record is left of. A page with
+        // as many ones as before is the page it was, or it was damaged.
+        Verdict::Unexplained
+    } else {
+        Verdict::Damaged { lost: found.ones < expected.ones }
+    }
 }
 
 /// How often a page that a writer is changing is looked at again.
@@ -183,21 +226,18 @@ pub(crate) enum Verdict {
     },
 }
 
-/// Checks the pages of a file that is being written.
-pub(crate) fn recheck_pages<M: Medium>(medium: &M, words: &Words) -> Result<PageCheck> {
+/// Checks the pages of a segment, known by its offset, of a file that is being written.
+pub(crate) fn recheck_pages<M: Medium>(
+    medium: &M,
+    words: &Words,
+    offset: u64,
+) -> Result<PageCheck> {
     let mut result = PageCheck::default();
     let pages = (words.len() / PAGE_WORDS) as u64;
     for start in (0..pages).step_by(WINDOW as usize) {
         let window: Vec<u64> = (start..(start + WINDOW).min(pages)).collect();
-        settle_pages(medium, words, &window, |page, _, verdict| match verdict {
-            Verdict::Exact => result.exact += 1,
-            Verdict::Unexplained => result.unexplained.push(page),
-            Verdict::Damaged { lost } => {
-                result.damaged.push(page);
-                if lost {
-                    result.lost.push(page);
-                }
-            }
+        settle_pages(medium, words, offset, &window, |page, _, verdict| {
+            result.take(page, verdict);
         })?;
     }
     result.damaged.sort_unstable();
@@ -205,15 +245,17 @@ pub(crate) fn recheck_pages<M: Medium>(medium: &M, words: &Words) -> Result<Page
     Ok(result)
 }
 
-/// Judges pages, in ascending order and at most [`WINDOW`] apart, of a file that a writer may be
-/// changing, and hands each over as it was when it was judged.
+/// Judges pages, in ascending order and at most [`WINDOW`] apart, of a segment of a file that a
+/// writer may be changing, and hands each over as it was when it was judged.
 ///
 /// A page is copied first and the journal read after it, so that the journal explains every bit
 /// the copy can hold, unless a checkpoint came in between: then it is done again. What is still
-/// unexplained in the end is the work of a writer whose journal is full.
+/// unexplained in the end is the work of a writer whose journal is full. Of a segment that was
+/// rotated away meanwhile nothing is left to be judged.
 pub(crate) fn settle_pages<M: Medium>(
     medium: &M,
     words: &Words,
+    offset: u64,
     pages: &[u64],
     mut take: impl FnMut(u64, &[u8], Verdict),
 ) -> Result<()> {
@@ -221,34 +263,34 @@ pub(crate) fn settle_pages<M: Medium>(
     let mut copies = vec![0; pages.len() * PAGE_BYTES as usize];
     for tries_left in (0..LIVE_TRIES).rev() {
         let (Some(&first), Some(&last)) = (open.first(), open.last()) else { break };
-        let before = load(medium)?;
-        let segment = &before.slot.segments[0];
-        let cell_bits = before.superblock.cells.bits();
+        let loaded = load(medium)?;
+        let cell_bits = loaded.superblock.cells.bits();
+        let listed = loaded.slot.segments.iter().position(|segment| segment.offset == offset);
+        let Some(index) = listed else { break };
+        let segment = &loaded.slot.segments[index];
         let table = read_table_part(medium, segment, cell_bits, first..last + 1)?;
         for (&page, bytes) in open.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             words.copy(page as usize * PAGE_WORDS, bytes);
         }
-        let journalled = Journalled::read(medium, &before.superblock, &before.slot)?;
-        let settled = load(medium)?.slot.sequence == before.slot.sequence;
+        let journalled = Journalled::read(medium, &loaded.superblock, &loaded.slot)?;
+        let settled = load(medium)?.slot.sequence == loaded.slot.sequence;
         // Nobody adds to a file without having marked it as open first.
-        let clean = before.slot.state == State::Clean;
+        let clean = loaded.slot.state == State::Clean;
         let mut left = Vec::new();
         for (&page, bytes) in open.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
             let expected = table[(page - first) as usize];
-            let mut explained = [0; PAGE_BYTES as usize];
-            explained.copy_from_slice(bytes);
-            let news = page_news(&journalled.news, page);
-            clear_bits(&mut explained, page as usize * PAGE_WORDS, news);
-            let found = PageEntry::of(&explained);
-            let verdict = if found == expected {
-                Verdict::Exact
-            } else if settled && (clean || found.ones <= expected.ones) {
-                Verdict::Damaged { lost: found.ones < expected.ones }
-            } else if tries_left == 0 || (settled && journalled.full) {
-                Verdict::Unexplained
-            } else {
-                left.push(page);
-                continue;
+            let mut restored = [0; PAGE_BYTES as usize];
+            restored.copy_from_slice(bytes);
+            let patches = page_patches(&journalled.changes[index].before, page);
+            let verdict = match judge(&mut restored, page, patches, expected, cell_bits) {
+                Verdict::Exact => Verdict::Exact,
+                Verdict::Unexplained if settled && clean => Verdict::Damaged { lost: false },
+                Verdict::Damaged { lost } if settled => Verdict::Damaged { lost },
+                _ if tries_left == 0 || (settled && journalled.full) => Verdict::Unexplained,
+                _ => {
+                    left.push(page);
+                    continue;
+                }
             };
             take(page, bytes, verdict);
         }
@@ -257,19 +299,9 @@ pub(crate) fn settle_pages<M: Medium>(
     Ok(())
 }
 
-/// Those of the journal's bits that are on a page.
-pub(crate) fn page_news(news: &[WordBits], page: u64) -> &[WordBits] {
+/// Those of the patches that are on a page.
+pub(crate) fn page_patches(patches: &Patches, page: u64) -> &Patches {
     let start = page as usize * PAGE_WORDS;
-    let news = &news[news.partition_point(|&(word, _)| word < start)..];
-    &news[..news.partition_point(|&(word, _)| word < start + PAGE_WORDS)]
-}
-
-/// Turns bits off in the bytes of the page that starts at word `start`.
-pub(crate) fn clear_bits(bytes: &mut [u8], start: usize, bits: &[WordBits]) {
-    for &(word, bits) in bits {
-        let at = (word - start) * 8;
-        for (byte, off) in bytes[at..at + 8].iter_mut().zip(bits.to_le_bytes()) {
-            *byte &= !off;
-        }
-    }
+    let patches = &patches[patches.partition_point(|patch| patch.word < start)..];
+    &patches[..patches.partition_point(|patch| patch.word < start + PAGE_WORDS)]
 }

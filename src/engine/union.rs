@@ -1,9 +1,10 @@
 //! Keys that come as bits: another filter's pages, taken into this one.
 
-use super::{Engine, PAGE_WORDS, lock, stripe_of_thread};
+use super::{Engine, PAGE_WORDS, lock};
 use crate::error::Result;
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium};
+use crate::sync::stripe_of_thread;
 
 /// What taking bits in did to a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +33,15 @@ impl<M: Medium> Engine<M> {
     }
 
     fn or_page(&self, start: usize, page: &[u8]) -> PageChange {
-        let data = &self.segment.data;
+        let segment = self.segments.newest();
+        let data = &segment.data;
         let mut change = PageChange::default();
         for (at, bytes) in page.chunks_exact(8).enumerate() {
             let bits = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
             let mut old = data.words().load(start + at);
             if bits & !old != 0 {
                 old = data.fetch_or(start + at, bits);
-                self.segment.touch(start + at);
+                segment.touch(start + at);
             }
             change.ones += (old | bits).count_ones();
             change.set += (bits & !old).count_ones();

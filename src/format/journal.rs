@@ -86,6 +86,43 @@ pub(crate) enum Record {
     },
 }
 
+/// Bits of a record's mask in a counting file (F-71).
+pub(crate) const COUNTER_MASK_BITS: u32 = 16;
+
+/// What a record of a counting file says: one counter went from one value to another (F-75).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CounterChange {
+    /// The segment's place in the slot's list.
+    pub(crate) segment: usize,
+    /// The cell's address in the segment.
+    pub(crate) address: u64,
+    /// The value before.
+    pub(crate) old: u8,
+    /// The value after.
+    pub(crate) new: u8,
+}
+
+impl CounterChange {
+    /// The record of this change.
+    pub(crate) fn record(&self) -> Record {
+        let mask = 0x8000
+            | (self.segment as u32) << 8
+            | u32::from(self.old & 15) << 4
+            | u32::from(self.new & 15);
+        Record::Key { hash: self.address, mask }
+    }
+
+    /// The change that value and mask of a record stand for.
+    pub(crate) fn decode(value: u64, mask: u32) -> Self {
+        CounterChange {
+            segment: (mask >> 8 & 0x7f) as usize,
+            address: value,
+            old: (mask >> 4 & 15) as u8,
+            new: (mask & 15) as u8,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

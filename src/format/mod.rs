@@ -17,13 +17,18 @@ pub(crate) use fields::{
     ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS, SUPERBLOCK_FIELDS,
     with_ends,
 };
-pub(crate) use journal::{Epoch, RECORD_BYTES, RECORD_WORDS, Record};
+pub(crate) use journal::{
+    COUNTER_MASK_BITS, CounterChange, Epoch, RECORD_BYTES, RECORD_WORDS, Record,
+};
 pub use slot::State;
 pub(crate) use slot::{
-    Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SegmentRecord, Slot, encode_metadata,
+    MAX_SEGMENTS, Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SegmentRecord, Slot,
+    encode_metadata,
 };
 pub use superblock::{CellKind, FORMAT_VERSION, WhenFull};
-pub(crate) use superblock::{GROWING, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Superblock, recognise};
+pub(crate) use superblock::{
+    GROWING, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Shape, Superblock, recognise,
+};
 pub(crate) use table::{ENTRY_BYTES, PageEntry, table_bytes};
 
 /// Where fields stand that are read without the rest, for files that cannot be decoded.
@@ -97,43 +102,94 @@ fn first_nonzero(bytes: &[u8], start: usize) -> Option<usize> {
     bytes[start..].iter().position(|&byte| byte != 0).map(|at| start + at)
 }
 
-/// Holds superblock, slot and the real length of the file against each other (F-30 to F-36).
+/// Holds superblock, slot and the real length of the file against each other (F-28, F-29, F-33).
 ///
 /// After this every offset that can be derived from the two is inside the file.
 pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> Result<()> {
+    let bad =
+        |field, value: u64, reason: String| Err(Error::field("the slot", field, value, reason));
     let cell_bits = superblock.cells.bits();
-    let mut expected = JOURNAL_OFFSET + superblock.journal_bytes;
-    for segment in &slot.segments {
-        if segment.offset != expected {
-            return Err(Error::field(
-                "the slot",
-                "segment offset",
-                segment.offset,
-                format!("it must be {expected}"),
-            ));
+    let base = JOURNAL_OFFSET + superblock.journal_bytes;
+    let most = match superblock.shape() {
+        Shape::Fixed => 1,
+        Shape::Growing => MAX_SEGMENTS as u64,
+        Shape::Rotating(generations) => generations,
+    };
+    let count = slot.segments.len() as u64;
+    if count > most {
+        return bad("segment count", count, format!("this file may have {most}"));
+    }
+    let mut expected = base;
+    for (index, segment) in slot.segments.iter().enumerate() {
+        if let Shape::Rotating(generations) = superblock.shape() {
+            expected = check_region(superblock, slot, index, generations)?;
         }
-        // A geometry's cells are below 2^52, so no sum of 32 segments can overflow.
+        if segment.offset != expected {
+            return bad("segment offset", segment.offset, format!("it must be {expected}"));
+        }
+        // A geometry's cells are below 2^52, so no sum of 33 segments can overflow.
         expected = segment.extent(cell_bits).end();
         let (cells, ones) = (segment.geometry.cells(), segment.ones);
         if ones > cells {
-            return Err(Error::field(
-                "the slot",
-                "segment ones",
-                ones,
-                format!("there are only {cells} cells"),
-            ));
+            return bad("segment ones", ones, format!("there are only {cells} cells"));
         }
     }
-    if slot.file_bytes != expected {
-        return Err(Error::field(
-            "the slot",
-            "file length",
-            slot.file_bytes,
-            format!("its segments end at {expected}"),
-        ));
+    if let Shape::Rotating(generations) = superblock.shape() {
+        expected = base + (generations + 1) * region_bytes(superblock, slot);
     }
-    if slot.file_bytes != length {
+    if slot.file_bytes != expected {
+        return bad("file length", slot.file_bytes, format!("its segments end at {expected}"));
+    }
+    // What lies behind the last segment of a growing file is a growth that did not finish.
+    let unfinished = superblock.shape() == Shape::Growing && length > slot.file_bytes;
+    if slot.file_bytes != length && !unfinished {
         return Err(Error::Length { expected: slot.file_bytes, found: length });
     }
     Ok(())
+}
+
+/// Length of one region of a rotating file.
+fn region_bytes(superblock: &Superblock, slot: &Slot) -> u64 {
+    let extent = slot.segments[0].extent(superblock.cells.bits());
+    extent.end() - extent.offset
+}
+
+/// Where a segment of a rotating file must be: in the region after that of the one before it, and
+/// the first one in any.
+fn check_region(
+    superblock: &Superblock,
+    slot: &Slot,
+    index: usize,
+    generations: u64,
+) -> Result<u64> {
+    let bad =
+        |field, value: u64, reason: String| Err(Error::field("the slot", field, value, reason));
+    let segment = &slot.segments[index];
+    if segment.geometry != slot.segments[0].geometry {
+        let reason = "all generations have the same geometry".into();
+        return bad("segment", index as u64, reason);
+    }
+    let region = match index {
+        0 => region_of(superblock, slot, 0),
+        _ => Some((region_of(superblock, slot, index - 1).unwrap_or(0) + 1) % (generations + 1)),
+    };
+    match region.filter(|&region| region <= generations) {
+        Some(region) => {
+            Ok(JOURNAL_OFFSET + superblock.journal_bytes + region * region_bytes(superblock, slot))
+        }
+        None => bad("segment offset", segment.offset, "it is not that of a region".into()),
+    }
+}
+
+/// The number of the region that a segment is in: what stays the same while it lives.
+pub(crate) fn region_of(superblock: &Superblock, slot: &Slot, index: usize) -> Option<u64> {
+    match superblock.shape() {
+        Shape::Fixed | Shape::Growing => Some(index as u64),
+        Shape::Rotating(_) => {
+            let base = JOURNAL_OFFSET + superblock.journal_bytes;
+            let offset = slot.segments[index].offset.checked_sub(base)?;
+            let length = region_bytes(superblock, slot);
+            offset.is_multiple_of(length).then_some(offset / length)
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::{CRC_OFFSET, first_nonzero, header_crc};
+use super::{CRC_OFFSET, MAX_SEGMENTS, first_nonzero, header_crc};
 use crate::error::{Error, Result};
 use crate::geometry::PAGE_BYTES;
 
@@ -44,11 +44,18 @@ pub(crate) const GENERATIONS: usize = CAPACITY + 8;
 pub(crate) const ROTATE_AFTER: usize = GENERATIONS + 8;
 pub(crate) const RESERVED: usize = ROTATE_AFTER + 8;
 
-/// The feature bit of a file that grows (F-18).
+/// Cells are 4-bit counters.
+pub(crate) const COUNTING: u32 = 1 << 0;
+/// Several segments, each appended to the file.
 pub(crate) const GROWING: u32 = 1 << 1;
+/// Segments take turns in a fixed set of regions.
+pub(crate) const ROTATING: u32 = 1 << 2;
+
+/// Most generations of a rotating file: as many as a slot can list.
+pub(crate) const MAX_GENERATIONS: u64 = MAX_SEGMENTS as u64;
 
 /// Incompatible features this code understands (F-18).
-const KNOWN_INCOMPATIBLE: u32 = 0;
+const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING;
 /// Read-only compatible features this code understands (F-18).
 const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
 /// Compatible features this code understands (F-18).
@@ -59,8 +66,10 @@ const KNOWN_COMPATIBLE: u32 = 0;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum CellKind {
-    /// One bit.
+    /// One bit: keys can be added.
     Plain,
+    /// A 4-bit counter: keys can be added and taken out.
+    Counting,
 }
 
 impl CellKind {
@@ -68,6 +77,7 @@ impl CellKind {
     pub const fn bits(self) -> u32 {
         match self {
             CellKind::Plain => 1,
+            CellKind::Counting => 4,
         }
     }
 
@@ -75,6 +85,7 @@ impl CellKind {
     pub const fn name(self) -> &'static str {
         match self {
             CellKind::Plain => "plain",
+            CellKind::Counting => "counting",
         }
     }
 }
@@ -86,13 +97,26 @@ impl CellKind {
 pub enum WhenFull {
     /// Adds go on and the rate rises.
     Allow,
+    /// New keys are refused with [`Error::Full`].
+    Refuse,
+    /// A larger segment with a tighter rate is appended, so that all together keep the rate.
+    Grow,
+}
+
+/// How the segments of a file come and go (F-28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One segment for good.
+    Fixed,
+    /// Further segments are appended.
+    Growing,
+    /// So many generations take turns in one region more.
+    Rotating(u64),
 }
 
 /// The parameters fixed at creation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Superblock {
-    /// Features a program that does not know them must not touch the file without.
-    pub(crate) incompatible: u32,
     /// Features a program that does not know them may read but not write.
     pub(crate) read_only_compatible: u32,
     /// Features that may be ignored.
@@ -111,6 +135,10 @@ pub(crate) struct Superblock {
     pub(crate) target_rate: f64,
     /// The number of keys asked for at creation; 0 when none was named.
     pub(crate) capacity: u64,
+    /// Generations of a rotating file; else 0.
+    pub(crate) generations: u64,
+    /// Adds after which a rotating file rotates by itself; 0 when only told to.
+    pub(crate) rotate_after: u64,
 }
 
 impl Superblock {
@@ -120,7 +148,7 @@ impl Superblock {
         bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
         Le::write_u32(&mut bytes[VERSION..], FORMAT_VERSION);
         Le::write_u32(&mut bytes[PAGE_SIZE..], PAGE_BYTES as u32);
-        Le::write_u32(&mut bytes[INCOMPATIBLE..], self.incompatible);
+        Le::write_u32(&mut bytes[INCOMPATIBLE..], self.incompatible());
         Le::write_u32(&mut bytes[READ_ONLY_COMPATIBLE..], self.read_only_compatible);
         Le::write_u32(&mut bytes[COMPATIBLE..], self.compatible);
         Le::write_u32(&mut bytes[HASH_ID..], HASH_SEAHASH);
@@ -129,11 +157,15 @@ impl Superblock {
         Le::write_u32(&mut bytes[CELL_BITS..], self.cells.bits());
         let when_full = match self.when_full {
             WhenFull::Allow => 0,
+            WhenFull::Refuse => 1,
+            WhenFull::Grow => 2,
         };
         Le::write_u32(&mut bytes[WHEN_FULL..], when_full);
         Le::write_u64(&mut bytes[JOURNAL_BYTES..], self.journal_bytes);
         Le::write_f64(&mut bytes[TARGET_RATE..], self.target_rate);
         Le::write_u64(&mut bytes[CAPACITY..], self.capacity);
+        Le::write_u64(&mut bytes[GENERATIONS..], self.generations);
+        Le::write_u64(&mut bytes[ROTATE_AFTER..], self.rotate_after);
         let crc = header_crc(&bytes);
         Le::write_u32(&mut bytes[CRC_OFFSET..], crc);
         bytes
@@ -171,12 +203,19 @@ impl Superblock {
             return bad("hash id", hash_id.into(), "this program knows 1, SeaHash");
         }
         let cells = match Le::read_u32(&bytes[CELL_BITS..]) {
-            1 => CellKind::Plain,
-            other => return bad("cell bits", other.into(), "a plain filter has 1"),
+            1 if incompatible & COUNTING == 0 => CellKind::Plain,
+            4 if incompatible & COUNTING != 0 => CellKind::Counting,
+            other => {
+                return bad("cell bits", other.into(), "a plain filter has 1, a counting one 4");
+            }
         };
         let when_full = match Le::read_u32(&bytes[WHEN_FULL..]) {
-            0 => WhenFull::Allow,
-            other => return bad("when full", other.into(), "it must be 0 here"),
+            0 if incompatible & GROWING == 0 => WhenFull::Allow,
+            1 if incompatible & GROWING == 0 => WhenFull::Refuse,
+            2 if incompatible & GROWING != 0 => WhenFull::Grow,
+            other => {
+                return bad("when full", other.into(), "a growing filter has 2, another 0 or 1");
+            }
         };
         let journal_bytes = Le::read_u64(&bytes[JOURNAL_BYTES..]);
         if !journal_bytes.is_multiple_of(PAGE_BYTES) || journal_bytes > MAX_JOURNAL_BYTES {
@@ -186,21 +225,34 @@ impl Superblock {
                 "it must be a multiple of 4096, at most 2^30",
             );
         }
+        if cells == CellKind::Counting && journal_bytes == 0 {
+            return bad("journal length", 0, "a counting filter cannot be without a journal");
+        }
         let target_rate = Le::read_f64(&bytes[TARGET_RATE..]);
         if !(0.0..1.0).contains(&target_rate) {
             let reason = "it must be from 0 to 1";
             return Err(Error::field("the superblock", "target rate", target_rate, reason));
         }
-        for (field, at) in [("generations", GENERATIONS), ("rotate after", ROTATE_AFTER)] {
-            let value = Le::read_u64(&bytes[at..]);
-            if value != 0 {
-                return bad(field, value, "a filter that does not rotate has 0");
+        let capacity = Le::read_u64(&bytes[CAPACITY..]);
+        if capacity == 0 && when_full != WhenFull::Allow {
+            return bad("capacity", 0, "a filter that is full at some time needs one");
+        }
+        let generations = Le::read_u64(&bytes[GENERATIONS..]);
+        let rotate_after = Le::read_u64(&bytes[ROTATE_AFTER..]);
+        if incompatible & ROTATING != 0 {
+            if !(2..=MAX_GENERATIONS).contains(&generations) || when_full == WhenFull::Grow {
+                return bad("generations", generations, "it must be from 2 to 32, without growth");
             }
+        } else if generations != 0 || rotate_after != 0 {
+            let (field, value) = match generations {
+                0 => ("rotate after", rotate_after),
+                _ => ("generations", generations),
+            };
+            return bad(field, value, "a filter that does not rotate has 0");
         }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&bytes[UUID..HASH_SEED]);
         let superblock = Superblock {
-            incompatible,
             read_only_compatible: Le::read_u32(&bytes[READ_ONLY_COMPATIBLE..]),
             compatible: Le::read_u32(&bytes[COMPATIBLE..]),
             uuid,
@@ -209,7 +261,9 @@ impl Superblock {
             when_full,
             journal_bytes,
             target_rate,
-            capacity: Le::read_u64(&bytes[CAPACITY..]),
+            capacity,
+            generations,
+            rotate_after,
         };
         if !superblock.reserved_in_use()
             && let Some(at) = first_nonzero(&bytes[..CRC_OFFSET], RESERVED)
@@ -217,6 +271,23 @@ impl Superblock {
             return bad("reserved byte", at as u64, "the byte at this offset must be zero");
         }
         Ok(superblock)
+    }
+
+    /// Features a program that does not know them must not touch the file without (F-18).
+    fn incompatible(&self) -> u32 {
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        bit(self.cells == CellKind::Counting, COUNTING)
+            | bit(self.shape() == Shape::Growing, GROWING)
+            | bit(matches!(self.shape(), Shape::Rotating(_)), ROTATING)
+    }
+
+    /// How the segments come and go.
+    pub(crate) fn shape(&self) -> Shape {
+        match (self.when_full, self.generations) {
+            (WhenFull::Grow, _) => Shape::Growing,
+            (_, 0) => Shape::Fixed,
+            (_, generations) => Shape::Rotating(generations),
+        }
     }
 
     /// Whether features that this code may ignore are there, and with them perhaps values in bytes

@@ -12,6 +12,12 @@ pub(crate) const fn table_bytes(pages: u64) -> u64 {
     (pages * ENTRY_BYTES as u64).next_multiple_of(PAGE_BYTES)
 }
 
+/// How many of a word's 4-bit counters are not zero.
+fn counters_in_use(word: u64) -> u32 {
+    let halves = word | (word >> 1);
+    ((halves | (halves >> 2)) & 0x1111_1111_1111_1111).count_ones()
+}
+
 /// What a table says of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageEntry {
@@ -22,16 +28,20 @@ pub(crate) struct PageEntry {
 }
 
 impl PageEntry {
-    /// The entry of a page.
-    pub(crate) fn of(page: &[u8]) -> Self {
+    /// The entry of a page of cells with so many bits.
+    pub(crate) fn of(page: &[u8], cell_bits: u32) -> Self {
         debug_assert_eq!(page.len(), PAGE_BYTES as usize);
-        let ones = page.chunks_exact(8).map(|word| Le::read_u64(word).count_ones()).sum();
+        let words = page.chunks_exact(8).map(Le::read_u64);
+        let ones = match cell_bits {
+            1 => words.map(u64::count_ones).sum(),
+            _ => words.map(counters_in_use).sum(),
+        };
         PageEntry { crc: crc32fast::hash(page), ones }
     }
 
     /// The entry of a page that holds nothing.
     pub(crate) fn empty() -> Self {
-        Self::of(&[0; PAGE_BYTES as usize])
+        Self::of(&[0; PAGE_BYTES as usize], 1)
     }
 
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {

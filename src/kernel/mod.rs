@@ -19,6 +19,9 @@ use crate::storage::{Map, Use, Words};
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
 
+/// Bits of a counter.
+const COUNTER_BITS: u32 = 4;
+
 /// Words of a block of the `line` layout.
 const LINE_WORDS: usize = 8;
 
@@ -36,6 +39,12 @@ pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
     ((address / 64) as usize, 1 << (address % 64))
 }
 
+/// The word of a counter and how far it is shifted in it (F-58).
+#[inline(always)]
+pub(crate) fn counter_place(address: u64) -> (usize, u32) {
+    ((address / 16) as usize, (address % 16) as u32 * 4)
+}
+
 /// The inner loop that suits a geometry and this processor, chosen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
@@ -49,6 +58,8 @@ enum Kernel {
     PortableLine,
     /// Cells drawn one by one: `page`, `rows` and `flat`.
     Drawn,
+    /// Counters, in any layout.
+    Counting,
 }
 
 impl Kernel {
@@ -92,7 +103,7 @@ macro_rules! with_kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2Line4 => unsafe { avx2::$name::<4>($($argument),*) },
             Kernel::PortableLine => $line,
-            Kernel::Drawn => $drawn,
+            Kernel::Drawn | Kernel::Counting => $drawn,
         }
     };
 }
@@ -111,18 +122,23 @@ pub(crate) struct Cells<Q: Map> {
 
 impl<Q: Map> Cells<Q> {
     /// Joins the two. Too few words are an error: from here on nobody checks.
-    pub(crate) fn new(geometry: Geometry, map: Q) -> Result<Self> {
-        Self::with_kernel(geometry, map, Kernel::choose(&geometry))
+    pub(crate) fn new(geometry: Geometry, map: Q, cell_bits: u32) -> Result<Self> {
+        let kernel = match cell_bits {
+            CELL_BITS => Kernel::choose(&geometry),
+            _ => Kernel::Counting,
+        };
+        Self::with_kernel(geometry, map, kernel)
     }
 
     fn with_kernel(geometry: Geometry, map: Q, kernel: Kernel) -> Result<Self> {
+        let cell_bits = if kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
         // SAFETY: the same words as `map` gives, which this value keeps.
         let words = unsafe { Words::new(map.words().as_ptr(), map.words().len()) };
-        let (expected, found) = (geometry.pages(CELL_BITS) * PAGE_BYTES, words.len() as u64 * 8);
+        let (expected, found) = (geometry.pages(cell_bits) * PAGE_BYTES, words.len() as u64 * 8);
         if found < expected {
             return Err(Error::Length { expected, found });
         }
-        let (block_span, row_span) = (geometry.block_span(CELL_BITS), geometry.row_span(CELL_BITS));
+        let (block_span, row_span) = (geometry.block_span(cell_bits), geometry.row_span(cell_bits));
         Ok(Cells { map, words, geometry, block_span, row_span, kernel })
     }
 
@@ -159,12 +175,27 @@ impl<Q: Map> Cells<Q> {
 
     #[inline(never)]
     fn contains_otherwise(&self, hash: u64) -> bool {
+        if self.kernel == Kernel::Counting {
+            return self.counters(hash).all(|counter| counter > 0);
+        }
         with_kernel!(
             self.kernel,
             contains(self.line_pointer(hash), hash),
             portable::line_contains(self, hash),
             portable::drawn_contains(self, hash)
         )
+    }
+
+    /// The counter at an address.
+    pub(crate) fn counter(&self, address: u64) -> u8 {
+        let (word, shift) = counter_place(address);
+        (self.words.load(word) >> shift & 15) as u8
+    }
+
+    /// The counters of a hash, one for each row.
+    fn counters(&self, hash: u64) -> impl Iterator<Item = u8> {
+        (0..self.geometry.row_count())
+            .map(move |row| self.counter(self.geometry.address(hash, row, COUNTER_BITS)))
     }
 
     /// One bit for each row whose cell is off.
@@ -181,7 +212,13 @@ impl<Q: Map> Cells<Q> {
     /// Whether the cells of many hashes are on: `hash` gives each, in order, as many as `found`
     /// has room for.
     #[inline]
-    pub(crate) fn contains_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        if self.kernel == Kernel::Counting {
+            for (at, found) in found.iter_mut().enumerate() {
+                *found = self.contains(hash(at));
+            }
+            return;
+        }
         with_kernel!(
             self.kernel,
             contains_batch(self, hash, found),

@@ -131,7 +131,7 @@ fn too_few_words_are_refused() {
     let geometry = Geometry::line(8, 65).unwrap();
     let map = FileMap::anonymous(PAGE_BYTES as usize).unwrap();
     assert!(matches!(
-        Cells::new(geometry, map),
+        Cells::new(geometry, map, CELL_BITS),
         Err(Error::Length { expected: 8192, found: 4096 })
     ));
 }

@@ -265,7 +265,7 @@ fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageCompa
             found.read += 1;
             let [a, b] = &*bytes;
             let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
-            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page).ones);
+            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page, cells.bits()).ones);
             found.count(geometry, page, ones);
             found.a_alone |= together != b;
             found.b_alone |= together != a;

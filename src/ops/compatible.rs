@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::format::Superblock;
+use crate::format::{CellKind, Superblock};
 use crate::geometry::Geometry;
 
 /// What filters must have in common to be combined, in the order in which it is compared.
@@ -59,6 +59,13 @@ pub(super) fn common_geometry(sources: &[Source]) -> Result<Geometry> {
 /// The factor by which an input folds to a geometry that is like its own but for the size.
 pub(super) fn factor_to(geometry: &Geometry, source: &Source) -> Result<u64> {
     let [target, size] = [geometry, source.geometry()].map(Geometry::foldable);
+    if source.cells() == CellKind::Counting && size != target {
+        return Err(Error::Incompatible {
+            parameter: geometry.fold_unit(),
+            left: target.to_string(),
+            right: format!("{size}, and counters cannot be folded"),
+        });
+    }
     if !size.is_multiple_of(target) {
         return Err(Error::Incompatible {
             parameter: geometry.fold_unit(),

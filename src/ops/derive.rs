@@ -296,7 +296,6 @@ fn superblock(sources: &[Source], factors: &[u64]) -> Superblock {
         .unwrap_or((0, 0.0));
     let journals = sources.iter().map(|source| source.superblock().journal_bytes);
     Superblock {
-        incompatible: 0,
         read_only_compatible: 0,
         compatible: 0,
         uuid: [0; 16],
@@ -306,6 +305,8 @@ fn superblock(sources: &[Source], factors: &[u64]) -> Superblock {
         journal_bytes: journals.max().unwrap_or(0),
         target_rate,
         capacity,
+        generations: 0,
+        rotate_after: 0,
     }
 }
 

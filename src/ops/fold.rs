@@ -24,7 +24,11 @@ pub(super) fn fold_page(
     page: &[u8],
     into: &mut [u8],
 ) {
-    let CellKind::Plain = cells;
+    if cells == CellKind::Counting {
+        // Files of counters are combined at one size only (`compatible::factor_to`).
+        debug_assert_eq!(factor, 1);
+        return add_counters(into, page);
+    }
     match layout {
         _ if factor == 1 => or(into, page),
         Layout::Page => or(into, page),
@@ -47,8 +51,32 @@ pub(super) fn or(into: &mut [u8], bytes: &[u8]) {
     into.iter_mut().zip(bytes).for_each(|(into, byte)| *into |= byte);
 }
 
+/// Adds 4-bit counters to others; at 15 they stay.
+fn add_counters(into: &mut [u8], bytes: &[u8]) {
+    for (into, byte) in into.iter_mut().zip(bytes) {
+        let low = ((*into & 15) + (byte & 15)).min(15);
+        let high = ((*into >> 4) + (byte >> 4)).min(15);
+        *into = high << 4 | low;
+    }
+}
+
+/// Keeps the smaller of two 4-bit counters.
+fn least_counters(into: &mut [u8], bytes: &[u8]) {
+    for (into, byte) in into.iter_mut().zip(bytes) {
+        *into = (*into & 0xf0).min(byte & 0xf0) | (*into & 15).min(byte & 15);
+    }
+}
+
+/// Keeps what both have: the bits of plain pages, the smaller counters of counting ones.
+pub(super) fn intersect(cells: CellKind, into: &mut [u8], bytes: &[u8]) {
+    match cells {
+        CellKind::Counting => least_counters(into, bytes),
+        _ => and(into, bytes),
+    }
+}
+
 /// ANDs bytes into others.
-pub(super) fn and(into: &mut [u8], bytes: &[u8]) {
+fn and(into: &mut [u8], bytes: &[u8]) {
     into.iter_mut().zip(bytes).for_each(|(into, byte)| *into &= byte);
 }
 

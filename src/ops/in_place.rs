@@ -7,7 +7,8 @@ use super::derive::union_adds;
 use super::source::Source;
 use super::stream::{Rule, combine};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::format::CellKind;
 use crate::plan::Estimate;
 use crate::reader::Reader;
 use crate::report::Counted;
@@ -35,8 +36,13 @@ pub struct Absorbed {
 pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Result<Absorbed> {
     let sources = [Source::of_reader(reader)?];
     let [source] = &sources;
-    let (superblock, geometry) = (&engine.superblock, engine.segment.data.geometry());
-    Parameters::new(superblock, geometry, 1).refuse_other(&Parameters::of(source))?;
+    if engine.superblock.cells == CellKind::Counting {
+        let reason = "counters of a file are added up by merging it into a new one";
+        return Err(Error::parameter("kind", "counting", reason));
+    }
+    let (superblock, geometry) = (&engine.superblock, engine.segments.newest().data.geometry());
+    Parameters::new(superblock, geometry, engine.segments.active().count)
+        .refuse_other(&Parameters::of(source))?;
     let folded_by = factor_to(geometry, source)?;
     // Twice over the input: the filter must not change before all of it is known to be sound.
     combine(geometry, &sources, Rule::Union, None, |_, _, _| Ok(()))?;

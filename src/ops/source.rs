@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use super::fold;
 use super::stream::{Rule, combine};
 use crate::engine::{
-    PAGE_WORDS, Verdict, WINDOW, WordBits, clear_bits, page_news, read_table_part, recheck_pages,
+    PAGE_WORDS, Patches, Verdict, WINDOW, judge, page_patches, read_table_part, recheck_pages,
     settle_pages,
 };
 use crate::error::{Error, Result};
-use crate::format::{CellKind, Metadata, PageEntry, SegmentRecord, Superblock};
+use crate::format::{CellKind, Metadata, PageEntry, SegmentRecord, Shape, Superblock};
 use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::reader::Reader;
 use crate::report::{Counted, Health, uuid_text};
@@ -38,16 +38,37 @@ impl Source {
     /// Opens a file as an input.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let reader = Reader::open(path).map_err(|error| error.of_input(path))?;
-        Ok(Self::new(reader, Some(path.to_owned())))
+        let source = Self::new(reader, Some(path.to_owned()));
+        source.refuse_several_segments().map_err(|error| source.blame(error))?;
+        Ok(source)
     }
 
     /// The file of a reader, as it is now.
     pub(crate) fn of_reader(reader: &Reader) -> Result<Self> {
-        Ok(Self::new(reader.reopen()?, None))
+        let source = Self::new(reader.reopen()?, None);
+        source.refuse_several_segments()?;
+        Ok(source)
     }
 
     fn new(reader: Reader, path: Option<PathBuf>) -> Self {
         Source { path, reader, unverified: AtomicU64::new(0), settling: Mutex::new(()) }
+    }
+
+    /// Which bits of several segments belong together cannot be told from the bits.
+    fn refuse_several_segments(&self) -> Result<()> {
+        match self.superblock().shape() {
+            Shape::Fixed => Ok(()),
+            Shape::Growing => Err(Error::parameter(
+                "input",
+                "a growing filter",
+                "set operations take filters of one segment; build one from the keys",
+            )),
+            Shape::Rotating(_) => Err(Error::parameter(
+                "input",
+                "a rotating filter",
+                "set operations take filters of one segment; build one from the keys",
+            )),
+        }
     }
 
     /// Says which input an error is about.
@@ -109,8 +130,10 @@ impl Source {
         self.unverified.load(Ordering::Relaxed)
     }
 
-    fn news(&self) -> &[WordBits] {
-        self.reader.examined().journalled.as_ref().map_or(&[], |journalled| &journalled.news)
+    /// What turns the data back into what the page table describes.
+    fn before(&self) -> &Patches {
+        let journalled = self.reader.examined().journalled.as_ref();
+        journalled.map_or(&[], |journalled| &journalled.changes[0].before)
     }
 
     /// What the page table says of some pages.
@@ -158,19 +181,18 @@ impl Source {
 
     /// Whether a page is what the headers said when the source was made.
     fn matches(&self, page: u64, bytes: &[u8; PAGE], expected: PageEntry) -> bool {
-        let news = page_news(self.news(), page);
-        if news.is_empty() && crc32fast::hash(bytes) == expected.crc {
+        let patches = page_patches(self.before(), page);
+        if patches.is_empty() && crc32fast::hash(bytes) == expected.crc {
             return true;
         }
-        let mut explained = *bytes;
-        clear_bits(&mut explained, page as usize * PAGE_WORDS, news);
-        let found = PageEntry::of(&explained);
+        let mut restored = *bytes;
+        let verdict = judge(&mut restored, page, patches, expected, self.cells().bits());
         // Keys that had been added but not synced before a power cut: recovery keeps them too.
-        let unsynced = self.health() == Health::Crashed && found.ones > expected.ones;
+        let unsynced = self.health() == Health::Crashed && verdict == Verdict::Unexplained;
         if unsynced {
             self.unverified.fetch_add(1, Ordering::Relaxed);
         }
-        found == expected || unsynced
+        verdict == Verdict::Exact || unsynced
     }
 
     /// Shows pages that are not what the headers said: changed by a writer, or damaged.
@@ -181,7 +203,8 @@ impl Source {
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
         let (medium, words) = (self.reader.medium(), self.reader.words());
         let mut damaged = None;
-        settle_pages(medium, words, pages, |page, bytes, verdict| {
+        let offset = self.record().offset;
+        settle_pages(medium, words, offset, pages, |page, bytes, verdict| {
             match verdict {
                 Verdict::Exact => {}
                 Verdict::Unexplained => {
@@ -195,7 +218,7 @@ impl Source {
         let Some((page, lost)) = damaged else { return Ok(()) };
         // The whole extent of the damage is worth a second look: it is what the user has to know.
         let one = Error::Damaged { count: 1, segment: 0, page, lost };
-        let all = recheck_pages(medium, words).and_then(|check| check.refuse_damage());
+        let all = recheck_pages(medium, words, offset).and_then(|check| check.refuse_damage(0));
         Err(self.blame(all.err().unwrap_or(one)))
     }
 

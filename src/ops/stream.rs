@@ -92,9 +92,10 @@ pub(crate) fn combine(
             }
             input.fill(0);
             source.read_folded(geometry, pages.clone(), input)?;
-            fold::and(result, input);
+            fold::intersect(source.cells(), result, input);
         }
-        let entries: Vec<PageEntry> = result.chunks_exact(PAGE).map(PageEntry::of).collect();
+        let entries: Vec<PageEntry> =
+            result.chunks_exact(PAGE).map(|page| PageEntry::of(page, cell_bits)).collect();
         for (page, entry) in pages.clone().zip(&entries) {
             counted.add(geometry, cell_bits, page, entry.ones);
         }

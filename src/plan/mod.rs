@@ -11,11 +11,13 @@
 //! ```
 
 mod estimate;
+mod growth;
 mod loads;
 mod precheck;
 mod rate;
 
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
+pub use growth::{growth_capacity, growth_plan, growth_rate};
 pub(crate) use loads::LoadLaw;
 pub use loads::LoadVerdict;
 pub use precheck::Precheck;

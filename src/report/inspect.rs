@@ -39,6 +39,10 @@ pub struct Inspection {
     pub capacity: Option<u64>,
     /// Length of the journal in bytes.
     pub journal_bytes: u64,
+    /// Generations of a rotating filter.
+    pub generations: Option<u64>,
+    /// Adds after which a rotating filter rotates by itself.
+    pub rotate_after: Option<u64>,
     /// Records in the journal of a crashed file that are still to be replayed.
     pub journal_records: u64,
     /// Number of the last slot written.
@@ -57,6 +61,27 @@ pub struct Inspection {
     pub segments: Vec<SegmentInspection>,
     /// The user's pairs.
     pub metadata: BTreeMap<String, String>,
+}
+
+impl Inspection {
+    /// The false positive rate now: that some segment reports an absent key as present.
+    pub fn rate_now(&self) -> f64 {
+        match &self.segments[..] {
+            [segment] => segment.rate_now,
+            // Small rates would drown in 1 − (1 − rate).
+            segments => -segments.iter().map(|it| (-it.rate_now).ln_1p()).sum::<f64>().exp_m1(),
+        }
+    }
+
+    /// Estimated number of keys in all segments, with its 95 % interval.
+    pub fn keys(&self) -> Estimate {
+        let sum = |of: fn(&Estimate) -> f64| self.segments.iter().map(|it| of(&it.keys)).sum();
+        Estimate {
+            value: sum(|keys| keys.value),
+            low: sum(|keys| keys.low),
+            high: sum(|keys| keys.high),
+        }
+    }
 }
 
 /// One geometry and how full it is, as of the last checkpoint.
@@ -134,6 +159,8 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         seed: superblock.hash_seed,
         target_rate: Some(superblock.target_rate).filter(|&rate| rate != 0.0),
         capacity: Some(superblock.capacity).filter(|&capacity| capacity != 0),
+        generations: Some(superblock.generations).filter(|&generations| generations != 0),
+        rotate_after: Some(superblock.rotate_after).filter(|&adds| adds != 0),
         journal_bytes: superblock.journal_bytes,
         journal_records: journalled.map_or(0, |journalled| journalled.keys),
         sequence: slot.sequence,

@@ -99,6 +99,6 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
         records_replayed: repaired.records_replayed,
         records_corrected: repaired.records_corrected,
         records_lost: repaired.records_lost,
-        rate_now: inspection.segments[0].rate_now,
+        rate_now: inspection.rate_now(),
     })
 }

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use super::Health;
-use crate::engine::{PageCheck, check_pages, read_table, recheck_pages};
+use crate::engine::{PageCheck, recheck_pages};
 use crate::error::{Error, Result};
-use crate::reader::{Examined, examine};
-use crate::storage::{FileMedium, Map, Mapping, Medium};
+use crate::format::{SegmentRecord, region_of};
+use crate::reader::{Examined, check_file, examine, map_segments};
+use crate::storage::{FileMedium, Map, Mapping};
 
 /// What checking every page of a file gave; made by [`verify`].
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,7 @@ use crate::storage::{FileMedium, Map, Mapping, Medium};
 pub struct Verification {
     /// Clean, being written or crashed.
     pub health: Health,
-    /// Data pages in the file.
+    /// Data pages in the segments in use; pages are numbered through all of them, oldest first.
     pub pages: u64,
     /// Pages that are exactly what checksums and journal say.
     pub pages_exact: u64,
@@ -34,6 +35,24 @@ pub struct Verification {
 }
 
 impl Verification {
+    /// Takes in what checking one segment gave.
+    fn take(&mut self, check: &PageCheck, cell_bits: u32, record: &SegmentRecord) {
+        let first = self.pages;
+        self.pages += record.geometry.pages(cell_bits);
+        self.pages_exact += check.exact;
+        let numbered = |pages: &[u64]| pages.iter().map(|page| first + page).collect::<Vec<_>>();
+        let mut damaged = numbered(&check.damaged);
+        let unexplained = numbered(&check.unexplained);
+        match self.health {
+            // Nothing may be added to a file that was closed.
+            Health::Clean => damaged.extend(unexplained),
+            Health::Live => self.pages_busy.extend(unexplained),
+            Health::Crashed => self.pages_unsynced.extend(unexplained),
+        }
+        damaged.sort_unstable();
+        self.pages_damaged.extend(damaged);
+    }
+
     /// Whether the file is sound: every page is accounted for.
     pub fn is_sound(&self) -> bool {
         self.pages_damaged.is_empty() && self.pages_busy.is_empty()
@@ -67,15 +86,24 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
     let medium = FileMedium::new(file);
     let examined = examine(&medium)?;
     let Examined { loaded, health, journalled, .. } = &examined;
-    let cell_bits = loaded.superblock.cells.bits();
-    let record = &loaded.slot.segments[0];
-    let extent = record.extent(cell_bits);
-    let data = medium
-        .map(extent.data()..extent.end(), Mapping::ReadOnly)
-        .map_err(Error::io("map the data"))?;
+    let (superblock, slot) = (&loaded.superblock, &loaded.slot);
+    let segments = map_segments(&medium, superblock, slot, Mapping::ReadOnly)?;
+    let checks = match health {
+        Health::Live => slot
+            .segments
+            .iter()
+            .enumerate()
+            .map(|(index, record)| {
+                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
+                let data = segments.region(region).unwrap_or(&segments.first);
+                recheck_pages(&medium, data.words(), record.offset)
+            })
+            .collect::<Result<Vec<_>>>()?,
+        _ => check_file(&medium, &examined, &segments)?,
+    };
     let mut verification = Verification {
         health: *health,
-        pages: extent.pages,
+        pages: 0,
         pages_exact: 0,
         pages_unsynced: Vec::new(),
         pages_busy: Vec::new(),
@@ -83,23 +111,8 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
         journal_records: journalled.as_ref().map_or(0, |journalled| journalled.keys),
         journal_missing: journalled.as_ref().map_or(0, |journalled| journalled.missing),
     };
-    let mut check = match health {
-        Health::Live => recheck_pages(&medium, data.words())?,
-        _ => {
-            let table = read_table(&medium, record, cell_bits)?;
-            let news = journalled.as_ref().map_or(&[][..], |journalled| &journalled.news);
-            check_pages(&record.geometry, data.words(), &table, news)
-        }
-    };
-    verification.pages_exact = check.exact;
-    let PageCheck { unexplained, damaged, .. } = &mut check;
-    match health {
-        // Nothing may be added to a file that was closed.
-        Health::Clean => damaged.append(unexplained),
-        Health::Live => verification.pages_busy.append(unexplained),
-        Health::Crashed => verification.pages_unsynced.append(unexplained),
+    for (check, record) in checks.iter().zip(&slot.segments) {
+        verification.take(check, superblock.cells.bits(), record);
     }
-    damaged.sort_unstable();
-    verification.pages_damaged = std::mem::take(damaged);
     Ok(verification)
 }

@@ -91,6 +91,13 @@ impl Medium for FileMedium {
         self.file.sync_data()
     }
 
+    fn extend(&self, start: u64, end: u64) -> io::Result<()> {
+        if self.length()? > start {
+            self.file.set_len(start)?;
+        }
+        publish::allocate(&self.file, end)
+    }
+
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<FileMap> {
         let length = usize::try_from(range.end - range.start).map_err(|_| {
             io::Error::new(io::ErrorKind::OutOfMemory, "the file is larger than the address space")
@@ -102,6 +109,7 @@ impl Medium for FileMedium {
             Mapping::ReadOnly => options.map_raw_read_only(&self.file)?,
             // SAFETY: no reference to the memory is ever made, only atomics (see `Words`).
             Mapping::Private => MmapRaw::from(unsafe { options.map_copy(&self.file)? }),
+            Mapping::Memory => return Err(io::ErrorKind::Unsupported.into()),
         };
         Ok(FileMap::new(map))
     }

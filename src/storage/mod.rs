@@ -26,6 +26,8 @@ pub(crate) enum Mapping {
     ReadOnly,
     /// A private copy of every page that is written; the file stays as it is.
     Private,
+    /// Not a mapping at all: a copy in memory.
+    Memory,
 }
 
 /// Where a filter lives.
@@ -55,6 +57,10 @@ pub(crate) trait Medium: Send + Sync {
 
     /// Makes everything written so far durable, mapped pages included.
     fn sync(&self) -> io::Result<()>;
+
+    /// Extends the file from `start` to `end` with zeros that have their place on the disk. What
+    /// stood behind `start`, which nobody maps, is gone.
+    fn extend(&self, start: u64, end: u64) -> io::Result<()>;
 
     /// Maps a part of the file; offset and length are multiples of the page size.
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<Self::Map>;
@@ -131,6 +137,14 @@ pub(crate) enum Sabotage {
     IgnoreHoles,
     /// Opening for writing does not mark the file as open.
     NoOpenState,
+    /// A new segment and the slot that lists it become durable in one sync.
+    SegmentAndSlotInOneSync,
+    /// A new generation starts with what the dropped one left in its region.
+    SpareNotZeroed,
+    /// Counters change in the data before their log is durable.
+    CountBeforeLog,
+    /// Recovery changes counters as a journal says that may be in the cache alone.
+    TrustCachedJournal,
     /// A checkpoint does not wait for the adds that are under way.
     CheckpointWithoutStripes,
     /// Opening for writing trusts that the slots the cache shows are on the disk.

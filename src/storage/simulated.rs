@@ -14,10 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Map, Mapping, Medium, Sabotage, Words};
+use crate::format::GROWING;
 use crate::hash::split_mix;
 
 const PAGE_WORDS: usize = 512;
 const SECTOR_WORDS: usize = 64;
+
+/// Where the incompatible features stand in the superblock.
+const FEATURES_WORD: usize = 2;
+
+/// How far a file can be extended: some twenty small segments.
+const GROWTH_WORDS: usize = 64 * PAGE_WORDS;
 
 /// A seeded source of choices.
 #[derive(Clone, Debug)]
@@ -71,6 +78,10 @@ pub(crate) type Hook = Box<dyn FnMut(&View<'_>) + Send>;
 #[derive(Default)]
 struct State {
     disk: Vec<u64>,
+    /// Words of the file as the system sees it.
+    length: usize,
+    /// Lengths that the file may have after a power cut.
+    lengths: Vec<usize>,
     /// Values of words stored through maps since the last sync of their page.
     words: BTreeMap<usize, Vec<u64>>,
     /// Versions of sectors written since the last sync of their page.
@@ -99,12 +110,21 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// What the process would leave behind if it were killed: the cache survives.
     pub(crate) fn killed(&self) -> Vec<u64> {
-        self.cache.iter().map(|word| word.load(Ordering::Relaxed)).collect()
+        let file = &self.cache[..self.state.length];
+        file.iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
 
     /// What a power cut would leave.
     pub(crate) fn power_cut(&self, keep: Keep, choices: &mut Choices) -> Vec<u64> {
-        self.state.surviving(self.cache, keep, choices)
+        let mut image = self.state.surviving(self.cache, keep, choices);
+        let lengths = &self.state.lengths;
+        let length = match keep {
+            Keep::Nothing => lengths[0],
+            Keep::Everything => self.state.length,
+            _ => lengths[choices.below(lengths.len() as u64) as usize],
+        };
+        image.truncate(length);
+        image
     }
 }
 
@@ -226,10 +246,14 @@ pub(crate) struct SimulatedMedium {
 }
 
 impl SimulatedMedium {
-    /// A device that holds `image`, all of it durable.
-    pub(crate) fn new(image: Vec<u64>, sabotage: Option<Sabotage>) -> Self {
+    /// A device that holds `image`, all of it durable; that of a growing file has room to grow.
+    pub(crate) fn new(mut image: Vec<u64>, sabotage: Option<Sabotage>) -> Self {
+        let length = image.len();
+        if u64::from_le(image[FEATURES_WORD]) & u64::from(GROWING) != 0 {
+            image.resize(length + GROWTH_WORDS, 0);
+        }
         let cache = image.iter().map(|&word| AtomicU64::new(word)).collect();
-        let state = State { disk: image, ..State::default() };
+        let state = State { disk: image, length, lengths: vec![length], ..State::default() };
         SimulatedMedium {
             device: Arc::new(Device {
                 cache,
@@ -238,11 +262,6 @@ impl SimulatedMedium {
                 sabotage,
             }),
         }
-    }
-
-    /// A device of `bytes` zero bytes.
-    pub(crate) fn zeros(bytes: u64, sabotage: Option<Sabotage>) -> Self {
-        Self::new(vec![0; bytes as usize / 8], sabotage)
     }
 
     /// Watches every change from now on.
@@ -272,12 +291,12 @@ impl Medium for SimulatedMedium {
     type Map = SimulatedMap;
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.device.cache.len() as u64 * 8)
+        Ok(self.device.state().length as u64 * 8)
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let start = offset as usize;
-        if start + bytes.len() > self.device.cache.len() * 8 {
+        if start + bytes.len() > self.device.state().length * 8 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         assert!(start.is_multiple_of(8) && bytes.len().is_multiple_of(8));
@@ -325,9 +344,31 @@ impl Medium for SimulatedMedium {
         let mut state = self.device.state();
         let fail = state.call();
         state.write_back(&self.device.cache, 0..usize::MAX, fail);
+        if !fail {
+            state.lengths = vec![state.length];
+        }
         drop(state);
         self.device.changed();
         if fail { Err(Device::injected()) } else { Ok(()) }
+    }
+
+    fn extend(&self, start: u64, end: u64) -> io::Result<()> {
+        let (start, end) = (start as usize / 8, end as usize / 8);
+        let mut state = self.device.state();
+        if state.call() || end > self.device.cache.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        for word in start..end {
+            self.device.cache[word].store(0, Ordering::Relaxed);
+            state.disk[word] = 0;
+        }
+        state.words.retain(|&word, _| word < start);
+        state.sectors.retain(|&sector, _| sector * SECTOR_WORDS < start);
+        state.length = end;
+        state.lengths.extend([start, end]);
+        drop(state);
+        self.device.changed();
+        Ok(())
     }
 
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<SimulatedMap> {

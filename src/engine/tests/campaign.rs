@@ -1,12 +1,15 @@
 //! Random histories of a filter, with a crash after every step.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::damage;
-use crate::engine::{Engine, create_file};
-use crate::format::{CellKind, Metadata, Superblock, WhenFull, first_extent};
+use crate::engine::{Engine, create_file, file_bytes};
+use crate::error::Error;
+use crate::format::{CellKind, Metadata, Shape, Superblock, WhenFull};
 use crate::geometry::Geometry;
-use crate::plan::Plan;
+use crate::hash::split_mix;
+use crate::plan::{Plan, growth_plan};
 use crate::storage::Sabotage;
 use crate::storage::simulated::{Choices, Keep, SimulatedMedium, View};
 
@@ -25,13 +28,27 @@ pub(super) struct Outcome {
     pub(super) failure: Option<String>,
 }
 
+/// What filters a campaign is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) cells: CellKind,
+    pub(super) shape: Shape,
+}
+
 /// What the user was told: what a crash must not take back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// Keys added before a sync that returned.
-    synced: Vec<u64>,
+    /// Keys added before a sync that returned, with the number of rotations before that.
+    synced: Vec<(u64, u64)>,
     /// Keys added since.
-    unsynced: Vec<u64>,
+    unsynced: Vec<(u64, u64)>,
+    /// Rotations so far, one under way included.
+    rotations: u64,
+    /// Generations that are kept.
+    generations: u64,
+    /// The states that the counters may be in: that of the last sync that returned, and those
+    /// since; `None` in a plain filter.
+    states: Option<Vec<u64>>,
     /// The mark of the last sync that returned, and that of one under way.
     marks: Vec<u64>,
     /// Adds of this epoch are more than the journal holds, so that kills need not be exact.
@@ -57,7 +74,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Campaign> {
 
 impl Campaign {
     /// Runs histories until so many crashes have been tried or something went wrong.
-    pub(super) fn run(seed: u64, crashes: u64, sabotage: Option<Sabotage>) -> Outcome {
+    pub(super) fn run(kind: Kind, seed: u64, crashes: u64, sabotage: Option<Sabotage>) -> Outcome {
         let shared = Arc::new(Mutex::new(Campaign {
             outcome: Outcome::default(),
             told: Told::default(),
@@ -73,10 +90,18 @@ impl Campaign {
                     return campaign.outcome.clone();
                 }
                 campaign.outcome.histories += 1;
-                campaign.told = Told { marks: vec![0], ..Told::default() };
+                campaign.told = Told {
+                    marks: vec![0],
+                    states: (kind.cells == CellKind::Counting).then(|| vec![0]),
+                    generations: match kind.shape {
+                        Shape::Rotating(generations) => generations,
+                        _ => 0,
+                    },
+                    ..Told::default()
+                };
                 campaign.pace = 1 + campaign.choices.below(16);
             }
-            if let Err(failure) = history(&shared) {
+            if let Err(failure) = history(kind, &shared) {
                 lock(&shared).fail(failure);
             }
         }
@@ -175,10 +200,13 @@ impl Campaign {
         for _ in 0..self.choices.below(5) {
             let hash = self.choices.word();
             engine.add_hash(hash).map_err(|error| format!("after recovery: {error}"))?;
-            told.synced.push(hash);
+            told.synced.push((hash, told.rotations));
         }
         engine.sync(Some(77)).map_err(|error| format!("after recovery: {error}"))?;
         told.marks = vec![77];
+        if let Some(states) = &mut told.states {
+            *states = vec![state(engine)];
+        }
         let keep = Keep::ALL[self.choices.below(5) as usize];
         let image = medium.view(|view| view.power_cut(keep, &mut self.choices));
         self.outcome.power_cuts += 1;
@@ -188,12 +216,28 @@ impl Campaign {
     }
 }
 
+/// A number for the values of all counters, the same whatever empty segments there are.
+fn state(engine: &Engine<SimulatedMedium>) -> u64 {
+    engine.counters().fold(0, |sum, (offset, address, value)| {
+        sum.wrapping_add(split_mix(offset ^ u64::from(value), address))
+    })
+}
+
 impl Told {
     /// Whether a reopened filter keeps every promise.
     fn hold(&self, engine: &Engine<SimulatedMedium>, exact: bool) -> Result<(), String> {
-        let lost = self.synced.iter().filter(|&&hash| !engine.contains_hash(hash)).count();
-        if lost > 0 {
-            return Err(format!("{lost} of {} synced keys are lost", self.synced.len()));
+        if let Some(states) = &self.states {
+            if !states.contains(&state(engine)) {
+                return Err(format!("the counters are in none of {} states", states.len()));
+            }
+        } else {
+            let kept = self.synced.iter().filter(|(_, rotations)| {
+                self.generations == 0 || rotations + self.generations > self.rotations
+            });
+            let lost = kept.filter(|(hash, _)| !engine.contains_hash(*hash)).count();
+            if lost > 0 {
+                return Err(format!("{lost} of {} synced keys are lost", self.synced.len()));
+            }
         }
         let mark = engine.committed().slot.mark;
         if !self.marks.contains(&mark) {
@@ -225,113 +269,201 @@ pub(super) fn small_geometry(choices: &mut Choices) -> Geometry {
     .unwrap()
 }
 
-/// A device with an empty filter on it, all durable.
+/// What a growing filter of a campaign is made for: so little that it grows often.
+const GROWING_CAPACITY: u64 = 12;
+const GROWING_RATE: f64 = 0.2;
+
+/// A device with an empty plain filter of one segment on it, all durable.
 pub(super) fn new_filter(
     geometry: Geometry,
     journal_bytes: u64,
     sabotage: Option<Sabotage>,
 ) -> SimulatedMedium {
+    let kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
+    new_filter_of(kind, geometry, journal_bytes, sabotage)
+}
+
+/// A device with an empty filter on it, all durable.
+fn new_filter_of(
+    kind: Kind,
+    geometry: Geometry,
+    journal_bytes: u64,
+    sabotage: Option<Sabotage>,
+) -> SimulatedMedium {
+    let growing = kind.shape == Shape::Growing;
     let superblock = Superblock {
-        incompatible: 0,
         read_only_compatible: 0,
         compatible: 0,
         uuid: [7; 16],
         hash_seed: 0,
-        cells: CellKind::Plain,
-        when_full: WhenFull::Allow,
+        cells: kind.cells,
+        when_full: if growing { WhenFull::Grow } else { WhenFull::Allow },
         journal_bytes,
-        target_rate: 0.0,
-        capacity: 0,
+        target_rate: if growing { GROWING_RATE } else { 0.0 },
+        capacity: if growing { GROWING_CAPACITY } else { 0 },
+        generations: match kind.shape {
+            Shape::Rotating(generations) => generations,
+            _ => 0,
+        },
+        rotate_after: 0,
     };
-    let bytes = first_extent(&superblock, &geometry).end();
-    let medium = SimulatedMedium::zeros(bytes, sabotage);
-    let plan = Plan::exact(geometry, None);
+    let plan = match growing {
+        true => growth_plan(GROWING_CAPACITY, GROWING_RATE, 0, None).unwrap(),
+        false => Plan::exact(geometry, None),
+    };
+    let image = vec![0; file_bytes(&superblock, &plan) as usize / 8];
+    let medium = SimulatedMedium::new(image, sabotage);
     create_file(&medium, &superblock, &plan, Metadata::new()).unwrap();
-    crate::storage::Medium::sync(&medium).unwrap();
-    medium
+    // Again, so that the device sees what kind of file it holds.
+    SimulatedMedium::new(medium.view(|view| view.killed()), sabotage)
+}
+
+/// What happens to the filter of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Add(u64),
+    Remove,
+    Sync,
+    SyncWithMark,
+    Checkpoint,
+    Rotate,
+    /// Some call soon fails; the operations that follow run into it.
+    FailSoon,
+    /// The writer goes away without closing.
+    Abandon,
+    Close,
+}
+
+impl Operation {
+    fn choose(kind: Kind, choices: &mut Choices) -> Self {
+        let counting = kind.cells == CellKind::Counting;
+        let rotating = matches!(kind.shape, Shape::Rotating(_));
+        match choices.below(40) {
+            0 => Operation::Add(if kind.shape == Shape::Growing { 40 } else { 300 }),
+            1..5 if counting => Operation::Remove,
+            5..8 if rotating => Operation::Rotate,
+            1..18 => Operation::Add(1),
+            18..25 => Operation::Sync,
+            25..29 => Operation::SyncWithMark,
+            29..32 => Operation::Checkpoint,
+            32..35 => Operation::FailSoon,
+            35..38 => Operation::Abandon,
+            _ => Operation::Close,
+        }
+    }
+
+    /// Whether what was done before it is durable when it returns.
+    fn is_sync(self) -> bool {
+        use Operation::{Checkpoint, Close, Rotate, Sync, SyncWithMark};
+        matches!(self, Sync | SyncWithMark | Checkpoint | Rotate | Close)
+    }
 }
 
 /// The life of one filter.
-fn history(shared: &Shared) -> Result<(), String> {
+fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
     let (geometry, journal_bytes, operations, sabotage) = {
         let mut campaign = lock(shared);
         let choices = &mut campaign.choices;
         let geometry = small_geometry(choices);
-        let journal_bytes = [0, 4096, 4096, 8192][choices.below(4) as usize];
+        let least = u64::from(kind.cells == CellKind::Counting);
+        let journal_bytes = 4096 * [least, 1, 1, 2][choices.below(4) as usize];
         (geometry, journal_bytes, 10 + choices.below(50), campaign.sabotage)
     };
-    let records = journal_bytes / 16;
-    let medium = new_filter(geometry, journal_bytes, sabotage);
+    let medium = new_filter_of(kind, geometry, journal_bytes, sabotage);
     watch(&medium, shared, 0);
     let mut engine = open(&medium)?;
-    let mut logged = 0;
     for _ in 0..operations {
         if lock(shared).is_over() {
             break;
         }
         let (operation, number) = {
             let choices = &mut lock(shared).choices;
-            (choices.below(40), choices.word())
+            (Operation::choose(kind, choices), choices.word())
         };
-        let result = match operation {
-            0..18 => {
-                let count = if operation == 0 { 300 } else { 1 };
-                logged += count;
-                lock(shared).told.overflowed |= logged >= records;
-                add(&engine, shared, number, count)
-            }
-            18..25 => engine.sync(None),
-            25..29 => {
-                lock(shared).told.marks.push(number);
-                engine.sync(Some(number))
-            }
-            29..32 => engine.checkpoint(),
-            32..35 => {
-                // Some call soon fails; the operations that follow run into it.
-                medium.fail_after(1 + number % 6, Choices::new(number));
-                continue;
-            }
-            35..38 => {
-                drop(engine);
-                engine = reopen(&medium, shared)?;
-                logged = 0;
-                continue;
-            }
-            _ => match engine.close() {
-                Ok(()) => {
-                    lock(shared).synced(None);
-                    drop(engine);
-                    engine = reopen(&medium, shared)?;
-                    logged = 0;
-                    continue;
-                }
-                Err(error) => Err(error),
-            },
-        };
-        logged += 1;
-        match result {
-            Ok(()) if operation >= 18 => {
-                lock(shared).synced((25..29).contains(&operation).then_some(number));
-                if operation >= 29 {
-                    logged = 0;
-                    lock(shared).told.overflowed = journal_bytes == 0;
-                }
+        match perform(operation, number, &engine, &medium, shared) {
+            Ok(()) if operation.is_sync() => {
+                let mark = (operation == Operation::SyncWithMark).then_some(number);
+                lock(shared).synced(mark, &engine);
             }
             Ok(()) => {}
+            Err(Error::NotPresent | Error::Ambiguous) if operation == Operation::Remove => {}
+            // No space for a further segment: nothing has changed.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {
+                medium.heal();
+            }
             Err(_) if engine.is_poisoned() => {
                 lock(shared).outcome.failed_syncs += 1;
                 if engine.add_hash(number).is_ok() || engine.sync(None).is_ok() {
                     return Err("a poisoned handle goes on".into());
                 }
-                drop(engine);
-                engine = reopen(&medium, shared)?;
-                logged = 0;
             }
-            Err(error) => return Err(format!("an operation failed: {error}")),
+            Err(error) => return Err(format!("{operation:?} failed: {error}")),
         }
+        let away = matches!(operation, Operation::Abandon | Operation::Close);
+        if away || engine.is_poisoned() {
+            drop(engine);
+            engine = reopen(&medium, shared)?;
+        }
+        let mut campaign = lock(shared);
+        campaign.told.overflowed = engine.journal_is_full();
+        campaign.passed(&engine);
     }
     medium.watch(None);
     Ok(())
+}
+
+fn perform(
+    operation: Operation,
+    number: u64,
+    engine: &Engine<SimulatedMedium>,
+    medium: &SimulatedMedium,
+    shared: &Shared,
+) -> crate::Result<()> {
+    match operation {
+        Operation::Add(count) => add(engine, shared, number, count),
+        Operation::Remove => {
+            let hash = key(&mut Choices::new(number));
+            engine.remove_hash(hash)
+        }
+        Operation::Sync => engine.sync(None),
+        Operation::SyncWithMark => {
+            lock(shared).told.marks.push(number);
+            engine.sync(Some(number))
+        }
+        Operation::Checkpoint => engine.checkpoint(),
+        Operation::Rotate => {
+            let dropped = state_without_oldest(engine);
+            let mut campaign = lock(shared);
+            campaign.told.rotations += 1;
+            if let Some(states) = &mut campaign.told.states {
+                states.push(dropped);
+            }
+            drop(campaign);
+            engine.rotate()
+        }
+        Operation::FailSoon => {
+            medium.fail_after(1 + number % 6, Choices::new(number));
+            Ok(())
+        }
+        Operation::Abandon => Ok(()),
+        Operation::Close => engine.close(),
+    }
+}
+
+/// The state that a rotation leads to.
+fn state_without_oldest(engine: &Engine<SimulatedMedium>) -> u64 {
+    let slot = engine.committed().slot.clone();
+    let full = match engine.superblock.shape() {
+        Shape::Rotating(generations) => slot.segments.len() as u64 == generations,
+        _ => false,
+    };
+    let oldest = slot.segments[0].offset;
+    engine.counters().filter(|&(offset, ..)| !full || offset != oldest).fold(
+        0,
+        |sum, (offset, address, value)| {
+            sum.wrapping_add(split_mix(offset ^ u64::from(value), address))
+        },
+    )
 }
 
 fn open(medium: &SimulatedMedium) -> Result<Engine<SimulatedMedium>, String> {
@@ -348,8 +480,15 @@ fn reopen(medium: &SimulatedMedium, shared: &Shared) -> Result<Engine<SimulatedM
     let mark = engine.committed().slot.mark;
     campaign.told.marks = vec![mark];
     campaign.told.unsynced.clear();
-    campaign.told.overflowed = false;
+    if let Some(states) = &mut campaign.told.states {
+        *states = vec![state(&engine)];
+    }
     Ok(engine)
+}
+
+/// A key of a small universe, so that keys come back.
+fn key(choices: &mut Choices) -> u64 {
+    crate::hash::mix(choices.below(3000))
 }
 
 fn add(
@@ -362,10 +501,19 @@ fn add(
     let pace = lock(shared).pace;
     lock(shared).pace = pace * count;
     for _ in 0..count {
-        // A small universe, so that keys come back.
-        let hash = crate::hash::mix(choices.below(5000));
-        engine.add_hash(hash)?;
-        lock(shared).told.unsynced.push(hash);
+        let hash = key(&mut choices);
+        // While it is being added, the journal may become full.
+        let full = engine.journal_is_nearly_full();
+        lock(shared).told.overflowed |= full;
+        let result = engine.add_hash(hash);
+        let mut campaign = lock(shared);
+        if result.is_err() {
+            campaign.pace = pace;
+            return result.map(drop);
+        }
+        let rotations = campaign.told.rotations;
+        campaign.told.unsynced.push((hash, rotations));
+        campaign.passed(engine);
     }
     lock(shared).pace = pace;
     Ok(())
@@ -373,10 +521,23 @@ fn add(
 
 impl Campaign {
     /// A sync returned: what was added counts from now on.
-    fn synced(&mut self, mark: Option<u64>) {
+    fn synced(&mut self, mark: Option<u64>, engine: &Engine<SimulatedMedium>) {
         let unsynced = std::mem::take(&mut self.told.unsynced);
         self.told.synced.extend(unsynced);
         let mark = mark.unwrap_or(self.told.marks[0]);
         self.told.marks = vec![mark];
+        if let Some(states) = &mut self.told.states {
+            *states = vec![state(engine)];
+        }
+    }
+
+    /// An operation returned: its state may become durable at any time.
+    fn passed(&mut self, engine: &Engine<SimulatedMedium>) {
+        if let Some(states) = &mut self.told.states {
+            let now = state(engine);
+            if states.last() != Some(&now) {
+                states.push(now);
+            }
+        }
     }
 }

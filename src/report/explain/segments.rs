@@ -31,7 +31,9 @@ impl<M: Medium> Explainer<'_, M> {
             let extent = segment.extent(parameters.cell_bits);
             self.spare(end, extent.offset)?;
             self.tables(index, segment, extent)?;
-            self.data(index, segment, extent, slot.state == State::Open)?;
+            let expected =
+                Expected { open: slot.state == State::Open, cell_bits: parameters.cell_bits };
+            self.data(index, segment, extent, expected)?;
             end = extent.end();
         }
         // The spare region of a rotating file may be the last one.
@@ -111,7 +113,13 @@ impl<M: Medium> Explainer<'_, M> {
         Ok(())
     }
 
-    fn data(&mut self, index: usize, segment: &SegmentRecord, extent: Extent, open: bool) -> Walk {
+    fn data(
+        &mut self,
+        index: usize,
+        segment: &SegmentRecord,
+        extent: Extent,
+        expected: Expected,
+    ) -> Walk {
         let table_start = extent.table(segment.table);
         let table_length = table_bytes(extent.pages);
         let verdict = self.table_verdict(segment, table_start, table_length)?;
@@ -130,7 +138,10 @@ impl<M: Medium> Explainer<'_, M> {
             for (page, (bytes, entry)) in
                 (first..).zip(pages.zip(entries.chunks_exact(ENTRY_BYTES)))
             {
-                let judged = judge(bytes, PageEntry::decode(entry), trusted, open);
+                let judged = match trusted {
+                    true => expected.judge(bytes, PageEntry::decode(entry)),
+                    false => Page::Unchecked,
+                };
                 let single = self.detail == Detail::Everything;
                 match &mut run {
                     Some((state, _, count)) if *state == judged && !single => *count += 1,
@@ -157,7 +168,9 @@ impl<M: Medium> Explainer<'_, M> {
         let range = page_at(extent, first)..page_at(extent, first + count);
         let (value, note) = match page {
             Page::Exact => ("cells", "as their entries say (F-60)"),
-            Page::More => ("cells", "more ones than their entries say: set since the slot (F-92)"),
+            Page::More => {
+                ("cells", "not what their entries say: changed since the slot (F-92, F-98)")
+            }
             Page::Damaged => ("cells", "wrong: not what was written (F-83, F-93)"),
             Page::Unchecked => ("cells", "not checked: their page table is damaged"),
         };
@@ -169,17 +182,26 @@ fn page_at(extent: Extent, page: u64) -> u64 {
     extent.data() + page * PAGE_BYTES
 }
 
-fn judge(bytes: &[u8], expected: PageEntry, trusted: bool, open: bool) -> Page {
-    if !trusted {
-        return Page::Unchecked;
-    }
-    if bytes.len() < PAGE_BYTES as usize {
-        return Page::Damaged;
-    }
-    let found = PageEntry::of(bytes);
-    match found {
-        found if found == expected => Page::Exact,
-        found if open && found.ones > expected.ones => Page::More,
-        _ => Page::Damaged,
+/// What pages may be like.
+#[derive(Clone, Copy)]
+struct Expected {
+    /// A writer may have changed them since the slot.
+    open: bool,
+    cell_bits: u32,
+}
+
+impl Expected {
+    fn judge(self, bytes: &[u8], expected: PageEntry) -> Page {
+        if bytes.len() < PAGE_BYTES as usize {
+            return Page::Damaged;
+        }
+        let found = PageEntry::of(bytes, self.cell_bits);
+        // Bits are only ever set, counters go both ways.
+        let changed = found.ones > expected.ones || self.cell_bits > 1;
+        match found {
+            found if found == expected => Page::Exact,
+            _ if self.open && changed => Page::More,
+            _ => Page::Damaged,
+        }
     }
 }

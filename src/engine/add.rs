@@ -1,0 +1,194 @@
+//! Adding and asking.
+
+use std::sync::atomic::Ordering;
+
+use super::{Engine, Segment, StripeCount, lock};
+use crate::error::{Error, Result};
+use crate::format::{Record, Shape, WhenFull};
+use crate::storage::{Medium, Sabotage};
+use crate::sync::{STRIPES, stripe_of_thread};
+
+/// What became of an add to the newest segment.
+pub(super) enum Added {
+    /// Cells changed.
+    New,
+    /// All cells were on.
+    Known,
+    /// The segment has as many keys as it takes.
+    Full,
+    /// Another segment has become the newest meanwhile.
+    Moved,
+}
+
+impl<M: Medium> Engine<M> {
+    /// Adds a hash; true when the key was new, as far as the filter can tell.
+    #[inline]
+    pub(crate) fn add_hash(&self, hash: u64) -> Result<bool> {
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned);
+        }
+        if !self.simple {
+            return self.add_otherwise(hash);
+        }
+        // A key that is in leaves no trace and takes no lock.
+        if self.segments.first.data.contains(hash) {
+            return Ok(false);
+        }
+        Ok(matches!(self.add_new(hash)?, Added::New))
+    }
+
+    /// The way of a key into a filter with limits, several segments or counters.
+    #[inline(never)]
+    fn add_otherwise(&self, hash: u64) -> Result<bool> {
+        if self.overlay.is_some() {
+            return self.add_counting(hash);
+        }
+        let known = self.contains_hash(hash);
+        loop {
+            // A rotating filter forgets: a key that only an older generation holds is added to
+            // the newest, so that it is remembered from now on.
+            let rotating = matches!(self.superblock.shape(), Shape::Rotating(_));
+            if known && (!rotating || self.segments.newest().data.contains(hash)) {
+                return Ok(false);
+            }
+            match self.add_new(hash)? {
+                Added::New => return Ok(!known),
+                Added::Known => return Ok(false),
+                Added::Full => self.make_way()?,
+                Added::Moved => {}
+            }
+        }
+    }
+
+    /// What the newest segment being full leads to.
+    pub(super) fn make_way(&self) -> Result<()> {
+        match self.superblock.shape() {
+            Shape::Growing => self.grow(),
+            Shape::Rotating(_) if self.superblock.rotate_after > 0 => self.rotate_when_full(),
+            _ => {
+                debug_assert_eq!(self.superblock.when_full, WhenFull::Refuse);
+                Err(Error::Full {
+                    capacity: self.superblock.capacity,
+                    reason: "it was made to refuse more",
+                })
+            }
+        }
+    }
+
+    /// Takes a place in the newest segment; false when there is none.
+    pub(super) fn take_place(&self) -> bool {
+        let Some(mut limit) = self.limit else { return true };
+        if self.superblock.when_full == WhenFull::Grow {
+            limit = self.growth_limit();
+        }
+        let taken = self.filled.fetch_add(1, Ordering::Relaxed) < limit;
+        if !taken {
+            self.filled.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Adds many hashes, each given by `hash`; how many of them were new.
+    #[inline]
+    pub(crate) fn add_batch(
+        &self,
+        count: usize,
+        mut hash: impl FnMut(usize) -> u64,
+    ) -> Result<u64> {
+        if !self.simple {
+            return (0..count).try_fold(0, |new, at| {
+                self.add_hash(hash(at)).map(|changed| new + u64::from(changed))
+            });
+        }
+        let mut new = Ok(0);
+        self.segments.first.data.visit_batch(count, hash, |hash| {
+            if let Ok(so_far) = new {
+                new = self.add_hash(hash).map(|changed| so_far + u64::from(changed));
+            }
+        });
+        new
+    }
+
+    /// The way of a key that was not in when its adder looked.
+    #[inline]
+    fn add_new(&self, hash: u64) -> Result<Added> {
+        // Whoever holds the stripe of a block is the only one to change that block.
+        let newest = match self.simple {
+            true => &self.segments.first,
+            false => self.segments.newest(),
+        };
+        let stripe = match newest.data.own_block(hash) {
+            Some(block) => block as usize % STRIPES,
+            None => stripe_of_thread(),
+        };
+        let mut stripe = lock(&self.stripes[stripe].0);
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned);
+        }
+        if !self.simple {
+            // Between the choice of the stripe and its lock another segment may have come.
+            if !std::ptr::eq(newest, self.segments.newest()) {
+                return Ok(Added::Moved);
+            }
+            if newest.data.missing(hash) == 0 {
+                return Ok(Added::Known);
+            }
+            if !self.take_place() {
+                return Ok(Added::Full);
+            }
+        }
+        match self.add_held(newest, &mut stripe, hash) {
+            true => Ok(Added::New),
+            false => Ok(Added::Known),
+        }
+    }
+
+    /// Adds a hash to a segment under a stripe; true when that changed it.
+    #[inline]
+    fn add_held(&self, segment: &Segment<M>, stripe: &mut StripeCount, hash: u64) -> bool {
+        let mask = segment.data.missing(hash);
+        if mask == 0 {
+            return false;
+        }
+        // The record comes before the bits: a process killed in between leaves a record too many,
+        // which is harmless, and never bits that nothing explains.
+        let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
+        if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
+            self.journal.append(Record::Key { hash, mask });
+        }
+        segment.data.set(hash, mask, |word| segment.touch(word));
+        if late {
+            self.journal.append(Record::Key { hash, mask });
+        }
+        stripe.adds += 1;
+        true
+    }
+
+    /// Whether a hash may be in.
+    #[inline]
+    pub(crate) fn contains_hash(&self, hash: u64) -> bool {
+        match self.simple {
+            true => self.segments.first.data.contains(hash),
+            false => self.contains_otherwise(hash),
+        }
+    }
+
+    #[inline(never)]
+    fn contains_otherwise(&self, hash: u64) -> bool {
+        if let Some(overlay) = self.overlay.as_ref().filter(|overlay| overlay.is_pending()) {
+            return self.contains_counting(&overlay.read(), hash);
+        }
+        self.segments.newest_first().any(|segment| segment.data.contains(hash))
+    }
+
+    /// Whether many hashes may be in.
+    #[inline]
+    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        if self.simple {
+            return self.segments.first.data.contains_batch(hash, found);
+        }
+        for (at, found) in found.iter_mut().enumerate() {
+            *found = self.contains_hash(hash(at));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Counters: logged first, changed in the data only once that is durable (F-76, F-98).
+//!
+//! Adding to a counter twice is not the same as adding once, so that replaying must know exactly
+//! what the data holds. A change therefore lives in an overlay, which look-ups through this handle
+//! consult; a sync writes one record for each changed cell, makes them durable, and then changes
+//! the data.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::add::Added;
+use super::{AllStripes, Committed, Engine, Segment, lock};
+use crate::error::{Error, Result};
+use crate::format::{CounterChange, Record, Shape, region_of};
+use crate::kernel;
+use crate::storage::{Map, Medium, Sabotage};
+use crate::sync::AtomicU64;
+
+/// The highest value of a counter: one that got here stays.
+pub(crate) const STUCK: u8 = 15;
+
+/// Cells whose values are not those of the data.
+#[derive(Default)]
+pub(super) struct Overlay {
+    pending: Pending,
+    /// How many cells are in it: none, and look-ups need no lock.
+    count: AtomicU64,
+}
+
+type Pending = RwLock<Cells>;
+
+/// New values by region and address, and how many keys came less went since the last checkpoint.
+#[derive(Default)]
+pub(super) struct Cells {
+    values: HashMap<(usize, u64), u8>,
+    keys: HashMap<usize, i64>,
+}
+
+impl Overlay {
+    pub(super) fn is_pending(&self) -> bool {
+        self.count.load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Cells> {
+        self.pending.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, Cells> {
+        self.pending.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: Medium> Engine<M> {
+    fn segment(&self, region: usize) -> &Segment<M> {
+        self.segments.region(region).unwrap_or(&self.segments.first)
+    }
+
+    /// The value of a counter as this handle sees it.
+    fn counter(&self, cells: &Cells, region: usize, address: u64) -> u8 {
+        match cells.values.get(&(region, address)) {
+            Some(&value) => value,
+            None => self.segment(region).data.counter(address),
+        }
+    }
+
+    /// The addresses of a hash in a region, one for each row.
+    fn addresses(&self, region: usize, hash: u64) -> impl Iterator<Item = u64> + use<M> {
+        let geometry = *self.segment(region).data.geometry();
+        (0..geometry.row_count()).map(move |row| geometry.address(hash, row, 4))
+    }
+
+    /// The regions that may hold a hash, newest first.
+    fn holders(&self, cells: &Cells, hash: u64) -> Vec<usize> {
+        let holds = |&region: &usize| {
+            self.addresses(region, hash).all(|address| self.counter(cells, region, address) > 0)
+        };
+        self.segments.order().filter(holds).collect()
+    }
+
+    pub(super) fn contains_counting(&self, cells: &Cells, hash: u64) -> bool {
+        !self.holders(cells, hash).is_empty()
+    }
+
+    /// Adds one to the cells of a hash; true when it was not in.
+    pub(super) fn add_counting(&self, hash: u64) -> Result<bool> {
+        loop {
+            let outcome = self.change(|cells| {
+                let newest = self.segments.active().newest;
+                let holders = self.holders(cells, hash);
+                // A key that an older segment holds is counted there, where its removal will look.
+                // A rotating filter counts in the newest: the older ones are going to be dropped.
+                let region = match self.superblock.shape() {
+                    Shape::Rotating(_) => newest,
+                    _ => holders.first().copied().unwrap_or(newest),
+                };
+                let new = holders.is_empty();
+                if !holders.contains(&region) && !self.take_place() {
+                    return Ok(Added::Full);
+                }
+                for address in self.addresses(region, hash) {
+                    let value = self.counter(cells, region, address);
+                    if value < STUCK {
+                        cells.values.insert((region, address), value + 1);
+                    }
+                }
+                if !holders.contains(&region) {
+                    *cells.keys.entry(region).or_default() += 1;
+                }
+                Ok(if new { Added::New } else { Added::Known })
+            })?;
+            match outcome {
+                Added::New => return Ok(true),
+                Added::Known => return Ok(false),
+                Added::Full => self.make_way()?,
+                Added::Moved => {}
+            }
+        }
+    }
+
+    /// Takes one from the cells of a hash.
+    pub(crate) fn remove_hash(&self, hash: u64) -> Result<()> {
+        self.change(|cells| {
+            let region = match self.holders(cells, hash)[..] {
+                [] => return Err(Error::NotPresent),
+                [region] => region,
+                _ => return Err(Error::Ambiguous),
+            };
+            // A row that takes the same cell as another takes one more from it.
+            let mut values = HashMap::new();
+            for address in self.addresses(region, hash) {
+                let value =
+                    values.entry(address).or_insert_with(|| self.counter(cells, region, address));
+                match *value {
+                    STUCK => {}
+                    0 => return Err(Error::NotPresent),
+                    _ => *value -= 1,
+                }
+            }
+            let gone = values.values().any(|&value| value == 0);
+            cells.values.extend(values.into_iter().map(|(at, value)| ((region, at), value)));
+            if gone {
+                *cells.keys.entry(region).or_default() -= 1;
+                if self.limit.is_some() && region == self.segments.active().newest {
+                    self.filled.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// How often a key may have been added: the smallest of its counters.
+    pub(crate) fn count_hash(&self, hash: u64) -> Option<u8> {
+        let cells = self.overlay.as_ref()?.read();
+        let smallest = |region| {
+            let counters = self.addresses(region, hash);
+            counters.map(|address| self.counter(&cells, region, address)).min().unwrap_or(0)
+        };
+        Some(self.segments.order().map(smallest).fold(0, |sum, count| (sum + count).min(STUCK)))
+    }
+
+    /// Changes counters in the overlay, after making room in the journal for what that may come to.
+    fn change<T>(&self, change: impl Fn(&mut Cells) -> Result<T>) -> Result<T> {
+        let Some(overlay) = &self.overlay else {
+            let reason = "only a counting filter counts";
+            return Err(Error::parameter("kind", "plain", reason));
+        };
+        loop {
+            let mut cells = overlay.lock();
+            if self.poisoned.load(Ordering::Relaxed) {
+                return Err(Error::Poisoned);
+            }
+            let most = crate::geometry::MAX_ROWS as u64;
+            if self.journal.has_room(cells.values.len() as u64 + most + 1) {
+                let result = change(&mut cells);
+                overlay.count.store(cells.values.len() as u64, Ordering::Release);
+                return result;
+            }
+            drop(cells);
+            // What is there is logged and, if that left too little room, checkpointed.
+            let mut committed = lock(&self.committed);
+            let mut stripes = self.all_stripes()?;
+            let mut cells = overlay.lock();
+            self.log_counters(&mut committed, &mut cells)?;
+            if !self.journal.has_room(most + 2) {
+                self.checkpoint_held(&mut committed, &mut stripes, crate::format::State::Open)?;
+            }
+        }
+    }
+
+    /// A sync: logs all changes with a mark, then makes them in the data.
+    pub(super) fn sync_counters(
+        &self,
+        committed: &mut Committed,
+        stripes: &mut AllStripes<'_>,
+        cells: &mut Cells,
+        mark: u64,
+    ) -> Result<()> {
+        if cells.values.is_empty() && mark == committed.slot.mark {
+            return Ok(());
+        }
+        if !self.journal.has_room(cells.values.len() as u64 + 1) {
+            self.log_counters(committed, cells)?;
+            return self.checkpoint_with_mark(committed, stripes, mark);
+        }
+        self.log_with_mark(committed, cells, mark)
+    }
+
+    /// Logs all changes under the mark there is, then makes them in the data.
+    pub(super) fn log_counters(&self, committed: &mut Committed, cells: &mut Cells) -> Result<()> {
+        match cells.values.is_empty() {
+            true => Ok(()),
+            false => self.log_with_mark(committed, cells, committed.slot.mark),
+        }
+    }
+
+    fn log_with_mark(&self, committed: &mut Committed, cells: &mut Cells, mark: u64) -> Result<()> {
+        let listed: HashMap<usize, usize> = (0..committed.slot.segments.len())
+            .filter_map(|index| Some((region_of(&self.superblock, &committed.slot, index)?, index)))
+            .map(|(region, index)| (region as usize, index))
+            .collect();
+        let mut changes: Vec<(usize, CounterChange)> = cells
+            .values
+            .iter()
+            .filter_map(|(&(region, address), &new)| {
+                let old = self.segment(region).data.counter(address);
+                let segment = *listed.get(&region)?;
+                Some((region, CounterChange { segment, address, old, new }))
+            })
+            .filter(|(_, change)| change.old != change.new)
+            .collect();
+        // In the order of the data, so that the same changes give the same journal.
+        changes.sort_unstable_by_key(|(_, change)| (change.segment, change.address));
+        let early = self.medium.sabotaged(Sabotage::CountBeforeLog);
+        if early {
+            self.apply_counters(&changes);
+        }
+        for (_, change) in &changes {
+            self.journal.append(change.record());
+        }
+        self.journal.append(Record::Sync { mark });
+        self.flush_journal()?;
+        if !early {
+            self.apply_counters(&changes);
+        }
+        for (region, keys) in cells.keys.drain() {
+            if let Some(&index) = listed.get(&region) {
+                let adds = &mut committed.slot.segments[index].adds;
+                *adds = adds.saturating_add_signed(keys);
+                committed.changed = true;
+            }
+        }
+        cells.values.clear();
+        committed.slot.mark = mark;
+        if let Some(overlay) = &self.overlay {
+            overlay.count.store(0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Every counter that is not zero: its segment's offset, its address and its value.
+    #[cfg(test)]
+    pub(super) fn counters(&self) -> impl Iterator<Item = (u64, u64, u8)> {
+        let committed = lock(&self.committed);
+        let overlay = self.overlay.as_ref().map(Overlay::read);
+        let mut counters = Vec::new();
+        for (index, segment) in self.listed_of(&committed.slot).into_iter().enumerate() {
+            let region = region_of(&self.superblock, &committed.slot, index).unwrap_or(0) as usize;
+            let offset = committed.slot.segments[index].offset;
+            let Some(overlay) = &overlay else { continue };
+            let mut values: HashMap<u64, u8> = (0..segment.data.words().len())
+                .filter(|&word| segment.data.words().load(word) != 0)
+                .flat_map(|word| word as u64 * 16..word as u64 * 16 + 16)
+                .map(|address| (address, segment.data.counter(address)))
+                .collect();
+            for (&(at, address), &value) in &overlay.values {
+                if at == region {
+                    values.insert(address, value);
+                }
+            }
+            let used = values.into_iter().filter(|&(_, value)| value > 0);
+            counters.extend(used.map(|(address, value)| (offset, address, value)));
+        }
+        counters.into_iter()
+    }
+
+    fn apply_counters(&self, changes: &[(usize, CounterChange)]) {
+        for &(region, CounterChange { address, new, .. }) in changes {
+            let segment = self.segment(region);
+            let (word, shift) = kernel::counter_place(address);
+            let before = segment.data.words().load(word);
+            let after = (before & !(15 << shift)) | (u64::from(new) << shift);
+            segment.data.store(word, after);
+            segment.touch(word);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! New segments: a growing filter appends one, a rotating one puts one in the place of its oldest.
+
+use std::sync::atomic::Ordering;
+
+use super::checkpoint::encode_table;
+use super::{Active, AllStripes, Committed, Engine, Overlay, Segment, lock};
+use crate::error::{Error, Result};
+use crate::format::{
+    Extent, MAX_SEGMENTS, PageEntry, SegmentRecord, Shape, Slot, State, Superblock, region_of,
+};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::plan::{self, Plan};
+use crate::storage::{Medium, Sabotage};
+
+use super::segments::{SegmentSet, regions};
+
+impl<M: Medium> Engine<M> {
+    /// Maps every region of the file that may be used.
+    pub(super) fn map_segments(
+        medium: &M,
+        superblock: &Superblock,
+        slot: &Slot,
+    ) -> Result<SegmentSet<Segment<M>>> {
+        let cell_bits = superblock.cells.bits();
+        let extents = region_extents(superblock, slot);
+        let map = |&(geometry, offset): &(Geometry, u64)| {
+            let extent = Extent { offset, pages: geometry.pages(cell_bits) };
+            Segment::map(medium, geometry, extent, cell_bits)
+        };
+        let active = Active::of(superblock, slot);
+        let set = SegmentSet::new(map(&extents[0])?, regions(superblock), active);
+        for (region, extent) in extents.iter().enumerate().skip(1) {
+            set.add(region, map(extent)?);
+        }
+        Ok(set)
+    }
+
+    /// Adds that the newest segment of a growing filter takes.
+    pub(super) fn growth_limit(&self) -> u64 {
+        let newest = self.segments.active().newest as u32;
+        plan::growth_capacity(self.superblock.capacity, newest)
+    }
+
+    /// Appends a segment if the newest one is full.
+    pub(super) fn grow(&self) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let mut stripes = self.all_stripes()?;
+        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
+        if self.filled.load(Ordering::Relaxed) < self.growth_limit() {
+            return Ok(());
+        }
+        let index = committed.slot.segments.len();
+        if index == MAX_SEGMENTS {
+            return Err(Error::Full {
+                capacity: self.superblock.capacity,
+                reason: "a file has at most 32 segments; build one for more keys",
+            });
+        }
+        let plan = next_plan(&self.superblock, &committed.slot)?;
+        let cell_bits = self.superblock.cells.bits();
+        let extent =
+            Extent { offset: committed.slot.file_bytes, pages: plan.geometry().pages(cell_bits) };
+        if let Some(overlay) = &mut overlay {
+            self.log_counters(&mut committed, overlay)?;
+        }
+        self.checkpoint_held(&mut committed, &mut stripes, State::Open)?;
+        // Nothing of the file counts yet that this changes: without space it stays as it is.
+        self.medium
+            .extend(extent.offset, extent.end())
+            .map_err(Error::io("extend the file for a further segment"))?;
+        let record = SegmentRecord {
+            geometry: *plan.geometry(),
+            capacity: plan.capacity().unwrap_or(0),
+            adds: 0,
+            offset: extent.offset,
+            table: 0,
+            table_crc: 0,
+            ones: 0,
+        };
+        let segment = Segment::map(&self.medium, record.geometry, extent, cell_bits)?;
+        self.segments.add(index, segment);
+        let slot = committed.slot.clone();
+        let slot = Slot { file_bytes: extent.end(), ..slot };
+        let active = Active { newest: index, count: index + 1 };
+        self.turn_over(&mut committed, &mut stripes, slot, record, active)
+    }
+
+    /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
+    pub(crate) fn rotate(&self) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        self.rotate_held(&mut committed, stripes)
+    }
+
+    /// Rotates if the newest generation has as many adds as it takes.
+    pub(super) fn rotate_when_full(&self) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        match self.filled.load(Ordering::Relaxed) < self.superblock.rotate_after {
+            true => Ok(()),
+            false => self.rotate_held(&mut committed, stripes),
+        }
+    }
+
+    fn rotate_held(&self, committed: &mut Committed, mut stripes: AllStripes<'_>) -> Result<()> {
+        let Shape::Rotating(generations) = self.superblock.shape() else {
+            let reason = "only a filter made with generations rotates";
+            return Err(Error::parameter("rotate", "done on this file", reason));
+        };
+        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
+        if let Some(overlay) = &mut overlay {
+            self.log_counters(committed, overlay)?;
+        }
+        self.checkpoint_held(committed, &mut stripes, State::Open)?;
+        let mut slot = committed.slot.clone();
+        let newest = self.segments.active().newest as u64;
+        let spare = (newest + 1) % (generations + 1);
+        let extent = region_extent(&self.superblock, &slot, spare);
+        if !self.medium.sabotaged(Sabotage::SpareNotZeroed) {
+            self.write_zeros(extent.data(), extent.end())
+                .map_err(|error| self.poison_with(error))?;
+        }
+        let record = SegmentRecord {
+            adds: 0,
+            offset: extent.offset,
+            table: 0,
+            ones: 0,
+            ..slot.segments[slot.segments.len() - 1].clone()
+        };
+        if slot.segments.len() as u64 == generations {
+            slot.segments.remove(0);
+            committed.tables.remove(0);
+        }
+        let active = Active { newest: spare as usize, count: slot.segments.len() + 1 };
+        self.turn_over(committed, &mut stripes, slot, record, active)
+    }
+
+    /// Makes an empty segment durable, then the slot that lists it as the newest.
+    fn turn_over(
+        &self,
+        committed: &mut Committed,
+        stripes: &mut AllStripes<'_>,
+        mut slot: Slot,
+        mut record: SegmentRecord,
+        active: Active,
+    ) -> Result<()> {
+        let extent = record.extent(self.superblock.cells.bits());
+        let table = vec![PageEntry::empty(); extent.pages as usize];
+        let (bytes, crc, _) = encode_table(&table);
+        record.table_crc = crc;
+        let in_one_sync = self.medium.sabotaged(Sabotage::SegmentAndSlotInOneSync);
+        let prepare = || {
+            self.medium.write_at(&bytes, extent.table(0))?;
+            if in_one_sync { Ok(()) } else { self.medium.sync() }
+        };
+        prepare().map_err(|source| {
+            self.poison_with(Error::Io { action: "prepare a further segment", source })
+        })?;
+        slot.segments.push(record);
+        committed.tables.push(table);
+        committed.slot = slot;
+        self.write_slot(&mut committed.slot, State::Open)
+            .map_err(|error| self.poison_with(error))?;
+        self.segments.activate(active);
+        self.filled.store(0, Ordering::Relaxed);
+        stripes.iter_mut().for_each(|stripe| stripe.adds = 0);
+        self.journal.restart(&self.medium, &self.superblock, &committed.slot);
+        Ok(())
+    }
+
+    /// Writes zeros over a range of the file.
+    fn write_zeros(&self, start: u64, end: u64) -> Result<()> {
+        const CHUNK: u64 = 256 * PAGE_BYTES;
+        let zeros = vec![0; CHUNK.min(end - start) as usize];
+        for at in (start..end).step_by(CHUNK as usize) {
+            let length = CHUNK.min(end - at) as usize;
+            self.medium
+                .write_at(&zeros[..length], at)
+                .map_err(Error::io("clear the oldest generation"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Geometry and offset of every region that is there.
+pub(crate) fn region_extents(superblock: &Superblock, slot: &Slot) -> Vec<(Geometry, u64)> {
+    match superblock.shape() {
+        Shape::Fixed | Shape::Growing => {
+            slot.segments.iter().map(|segment| (segment.geometry, segment.offset)).collect()
+        }
+        Shape::Rotating(generations) => (0..=generations)
+            .map(|region| {
+                (slot.segments[0].geometry, region_extent(superblock, slot, region).offset)
+            })
+            .collect(),
+    }
+}
+
+/// Where a region of a rotating file lies.
+fn region_extent(superblock: &Superblock, slot: &Slot, region: u64) -> Extent {
+    let first = slot.segments[0].extent(superblock.cells.bits());
+    let length = first.end() - first.offset;
+    let base = first.offset - region_of(superblock, slot, 0).unwrap_or(0) * length;
+    Extent { offset: base + region * length, pages: first.pages }
+}
+
+/// What the next segment of a growing file shall be.
+fn next_plan(superblock: &Superblock, slot: &Slot) -> Result<Plan> {
+    let index = slot.segments.len() as u32;
+    let newest = &slot.segments[slot.segments.len() - 1];
+    let layout = match newest.geometry.layout() {
+        // Lines and pages are chosen by the rate, which gets tighter.
+        Layout::Line | Layout::Page => None,
+        layout => Some(layout),
+    };
+    plan::growth_plan(superblock.capacity, superblock.target_rate, index, layout)
+}

@@ -1,0 +1,311 @@
+//! Counting, growing, rotating and refusing filters.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use bloomfile::{
+    CellKind, Error, Filter, Layout, Options, Reader, WhenFull, inspect, plan, repair, verify,
+};
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// A place for a file, and the folder that goes away with it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.bloom");
+    (folder, path)
+}
+
+/// A seeded sequence of numbers.
+fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = state;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % below
+    }
+}
+
+#[test]
+fn counting_filters_follow_a_multiset() {
+    for layout in Layout::ALL {
+        let (_folder, path) = place();
+        let options = Options::new()
+            .capacity(20_000)
+            .false_positive_rate(0.01)
+            .layout(layout)
+            .kind(CellKind::Counting);
+        let mut filter = options.create(&path).unwrap();
+        let mut model: HashMap<u64, u32> = HashMap::new();
+        let mut next = numbers(layout as u64);
+        for step in 0..120_000u64 {
+            let number = next(30_000);
+            if next(5) < 3 {
+                // Below 15 a counter is exact; a key is not added so often that it sticks.
+                if model.get(&number).copied().unwrap_or(0) < 3 {
+                    let new = filter.add(&key(number)).unwrap();
+                    let count = model.entry(number).or_default();
+                    assert!(*count == 0 || !new, "{layout}: key {number} was in already");
+                    *count += 1;
+                }
+            } else if let Some(count) = model.get_mut(&number) {
+                filter.remove(&key(number)).unwrap();
+                *count -= 1;
+                if *count == 0 {
+                    model.remove(&number);
+                }
+            }
+            match step % 20_000 {
+                7_000 => filter.sync().unwrap(),
+                13_000 => filter.checkpoint().unwrap(),
+                19_999 => {
+                    filter.close().unwrap();
+                    assert!(verify(&path).unwrap().is_sound());
+                    filter = Filter::open(&path).unwrap();
+                }
+                _ => {}
+            }
+        }
+        for (&number, &count) in &model {
+            assert!(filter.contains(&key(number)), "{layout}: key {number} is lost");
+            assert!(u32::from(filter.count_estimate(&key(number)).unwrap()) >= count.min(15));
+        }
+        // The rate is that of the keys that remain.
+        filter.sync().unwrap();
+        let keys = model.len() as u64;
+        let asked = 400_000;
+        let wrong = (0..asked).filter(|n| filter.contains(&key(n + (1 << 40)))).count() as f64;
+        let expected = plan::false_positive_rate(filter.geometry(), keys) * asked as f64;
+        let slack = 0.05 * expected + 4.0 * expected.sqrt() + 4.0;
+        assert!((wrong - expected).abs() < slack, "{layout}: {wrong} wrong, {expected} expected");
+        // Everything taken out leaves an empty filter, but for counters that stick.
+        for (&number, &count) in &model {
+            (0..count).for_each(|_| filter.remove(&key(number)).unwrap());
+        }
+        filter.close().unwrap();
+        let ones = inspect(&path).unwrap().segments[0].ones;
+        assert!(ones < 20, "{layout}: {ones} counters are left");
+    }
+}
+
+#[test]
+fn a_key_that_is_not_in_cannot_be_taken_out() {
+    let (_folder, path) = place();
+    let filter = Options::new()
+        .capacity(100)
+        .false_positive_rate(0.01)
+        .kind(CellKind::Counting)
+        .create(&path)
+        .unwrap();
+    filter.add(b"in").unwrap();
+    assert!(matches!(filter.remove(b"out"), Err(Error::NotPresent)));
+    filter.remove(b"in").unwrap();
+    assert!(matches!(filter.remove(b"in"), Err(Error::NotPresent)));
+    assert_eq!(filter.count_estimate(b"in"), Some(0));
+    // A counter that reached 15 stays, so that no other key can be lost by it.
+    for _ in 0..40 {
+        filter.add(b"often").unwrap();
+    }
+    assert_eq!(filter.count_estimate(b"often"), Some(15));
+    (0..40).for_each(|_| filter.remove(b"often").unwrap());
+    assert!(filter.contains(b"often"));
+
+    let plain = Options::new().capacity(9).false_positive_rate(0.1).replace(true);
+    drop(filter);
+    let plain = plain.create(&path).unwrap();
+    plain.add(b"in").unwrap();
+    assert!(matches!(plain.remove(b"in"), Err(Error::Parameter { .. })));
+    assert_eq!(plain.count_estimate(b"in"), None);
+}
+
+#[test]
+fn counters_are_seen_by_readers_once_they_are_synced() {
+    let (_folder, path) = place();
+    let filter = Options::new()
+        .capacity(1000)
+        .false_positive_rate(0.01)
+        .kind(CellKind::Counting)
+        .create(&path)
+        .unwrap();
+    filter.add(b"new").unwrap();
+    assert!(filter.contains(b"new"));
+    let reader = Reader::open(&path).unwrap();
+    filter.sync().unwrap();
+    assert!(reader.contains(b"new") && Reader::open(&path).unwrap().contains(b"new"));
+    filter.remove(b"new").unwrap();
+    filter.sync().unwrap();
+    assert!(!reader.contains(b"new"));
+}
+
+#[test]
+fn a_growing_filter_keeps_its_rate() {
+    let (_folder, path) = place();
+    let rate = 0.01;
+    let filter =
+        Options::new().capacity(1_000).false_positive_rate(rate).grow().create(&path).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let keys = 500_000;
+    for number in 0..keys {
+        filter.add(&key(number)).unwrap();
+        // A reader that was there before sees the segments come.
+        if number % 97 == 0 {
+            assert!(reader.contains(&key(number)), "the reader misses key {number}");
+        }
+    }
+    assert!(filter.segments() >= 9, "{} segments", filter.segments());
+    assert_eq!(reader.segments(), filter.segments());
+    filter.close().unwrap();
+    assert!(verify(&path).unwrap().is_sound());
+    let filter = Filter::open(&path).unwrap();
+    assert!((0..keys).all(|number| filter.contains(&key(number))));
+    assert!(!filter.add(&key(5)).unwrap(), "a key that is in is not added again");
+    let asked = 300_000;
+    let wrong = (0..asked).filter(|n| filter.contains(&key(n + (1 << 40)))).count() as f64;
+    assert!(wrong / (asked as f64) < rate, "{wrong} of {asked}");
+    let inspection = inspect(&path).unwrap();
+    let bits: u64 = inspection.segments.iter().map(|segment| segment.cells).sum();
+    let single = bloomfile::Plan::new(keys, rate, None).unwrap().cells() as f64;
+    assert!((bits as f64) < 2.5 * single, "{bits} bits against {single}");
+}
+
+#[test]
+fn a_rotating_filter_forgets() {
+    for kind in [CellKind::Plain, CellKind::Counting] {
+        let (_folder, path) = place();
+        let filter = Options::new()
+            .capacity(2_000)
+            .false_positive_rate(0.001)
+            .generations(3)
+            .kind(kind)
+            .create(&path)
+            .unwrap();
+        let reader = Reader::open(&path).unwrap();
+        let generation = |generation: u64| (generation << 32..).take(1_500).map(key);
+        for number in 0..10 {
+            for key in generation(number) {
+                assert!(filter.add(&key).unwrap() || number > 0);
+            }
+            filter.sync().unwrap();
+            for old in 0..=number {
+                let held = generation(old).filter(|key| filter.contains(key)).count();
+                let seen = generation(old).filter(|key| reader.contains(key)).count();
+                assert_eq!(held, seen, "a reader sees generation {old} otherwise");
+                match old + 3 > number {
+                    true => assert_eq!(held, 1_500, "generation {old} at {number}"),
+                    // What is left of older ones is the false positives of three filters.
+                    false => assert!(held < 30, "{held} of generation {old} at {number}"),
+                }
+            }
+            filter.rotate().unwrap();
+        }
+        filter.close().unwrap();
+        assert!(verify(&path).unwrap().is_sound());
+        let filter = Filter::open(&path).unwrap();
+        assert_eq!(filter.segments(), 3);
+        assert!(generation(9).all(|key| filter.contains(&key)));
+    }
+}
+
+#[test]
+fn a_filter_rotates_by_itself_and_remembers_what_comes_again() {
+    let (_folder, path) = place();
+    let filter = Options::new()
+        .capacity(100)
+        .false_positive_rate(0.001)
+        .generations(2)
+        .rotate_after(100)
+        .create(&path)
+        .unwrap();
+    assert!(filter.add(b"again").unwrap());
+    for number in 0..1000 {
+        filter.add(&key(number)).unwrap();
+        // Known, though in another generation than the newest: so it is added to that.
+        assert!(!filter.add(b"again").unwrap());
+    }
+    assert!(filter.contains(b"again"));
+    let kept = (0..1000).filter(|&number| filter.contains(&key(number))).count();
+    assert!((98..205).contains(&kept), "{kept} of 1000 are kept");
+}
+
+#[test]
+fn a_full_filter_refuses_if_it_was_made_to() {
+    for kind in [CellKind::Plain, CellKind::Counting] {
+        let (_folder, path) = place();
+        let filter = Options::new()
+            .capacity(50)
+            .false_positive_rate(0.0001)
+            .when_full(WhenFull::Refuse)
+            .kind(kind)
+            .create(&path)
+            .unwrap();
+        (0..50).for_each(|number| assert!(filter.add(&key(number)).unwrap()));
+        assert!(!filter.add(&key(7)).unwrap(), "a key that is in needs no room");
+        assert!(matches!(filter.add(b"more"), Err(Error::Full { capacity: 50, .. })));
+        assert!(!filter.contains(b"more") && !filter.is_poisoned());
+        if kind == CellKind::Counting {
+            (0..2).for_each(|_| filter.remove(&key(7)).unwrap());
+            assert!(filter.add(b"more").unwrap());
+        }
+        drop(filter);
+        let filter = Filter::open(&path).unwrap();
+        assert!(matches!(filter.add(b"still more"), Err(Error::Full { .. })));
+    }
+}
+
+#[test]
+fn damaged_files_of_every_kind_are_repaired_without_losing_a_key() {
+    let kinds: [fn(Options) -> Options; 3] = [
+        |options| options.kind(CellKind::Counting),
+        |options| options.grow(),
+        |options| options.generations(2),
+    ];
+    for options in kinds {
+        let (_folder, path) = place();
+        let filter = options(Options::new().capacity(2_000).false_positive_rate(0.01))
+            .create(&path)
+            .unwrap();
+        for number in 0..5_000 {
+            filter.add(&key(number)).unwrap();
+        }
+        filter.close().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The first page of data of the first segment.
+        let inspection = inspect(&path).unwrap();
+        let segment = &inspection.segments[0];
+        let data = (segment.offset + segment.table_bytes) as usize;
+        bytes[data + 100..data + 200].fill(0);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(verify(&path).unwrap().pages_damaged, [0]);
+        assert!(matches!(Filter::open(&path), Err(Error::Damaged { segment: 0, page: 0, .. })));
+        let report = repair(&path).unwrap();
+        assert_eq!(report.pages_repaired, [0]);
+        assert!(verify(&path).unwrap().is_sound());
+        let filter = Filter::open(&path).unwrap();
+        assert!((0..5_000).all(|number| filter.contains(&key(number))));
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let (_folder, path) = place();
+    let options = || Options::new().capacity(100).false_positive_rate(0.01);
+    for options in [
+        options().generations(1),
+        options().generations(33),
+        options().generations(2).grow(),
+        options().rotate_after(5),
+        options().kind(CellKind::Counting).journal_bytes(0),
+        Options::new().rows(3).row_bits(500).grow(),
+        Options::new().rows(3).row_bits(500).when_full(WhenFull::Refuse),
+    ] {
+        let result = options.create(&path);
+        assert!(matches!(result, Err(Error::Parameter { .. })), "{options:?}");
+        assert!(!path.exists());
+    }
+    assert!(options().kind(CellKind::Counting).build(&path).is_err());
+}
