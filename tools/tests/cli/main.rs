@@ -12,6 +12,7 @@ mod inspect;
 mod interrupts;
 mod json;
 mod keys;
+mod lists;
 mod operations;
 mod processes;
 mod readme;
