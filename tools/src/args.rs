@@ -26,7 +26,8 @@ Example:
   bloomfile check words.bloom --from list.txt  the same for a list
   bloomfile inspect words.bloom                what it is and how full
   bloomfile verify words.bloom                 whether every byte is as written
-  bloomfile repair words.bloom                 if it is not, and there is no copy
+  bloomfile inspect --bytes words.bloom        why a file is refused: look for \"wrong\"
+  bloomfile repair words.bloom                 if it is damaged, and there is no copy
   bloomfile merge -o all.bloom a.bloom b.bloom the keys of both in one file
 
 Exit status: 0 done, 2 error. check, which: 0 some key may be present, 1 none.
@@ -301,7 +302,8 @@ pub(crate) struct CreateArgs {
 #[command(after_help = "\
 Without --capacity the keys are counted first, repeated ones each time they occur; 8 bytes for
 each are kept in the temporary folder (TMPDIR) meanwhile. Without --fpr it is 1%. The same keys
-and options give the same file, byte for byte.
+and options give the same file, byte for byte. Filters that shall be merged later are built with
+the same --capacity and --fpr.
 
 Examples:
   bloomfile build words.bloom words.txt

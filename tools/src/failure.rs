@@ -79,6 +79,9 @@ pub(crate) fn explain(error: &bloomfile::Error) -> String {
         bloomfile::Error::Exists => {
             "already exists; choose another name, or replace it with --force".into()
         }
+        bloomfile::Error::Incompatible { .. } => {
+            format!("{error}: with the same --capacity, --fpr, --layout and --seed")
+        }
         other => other.to_string(),
     }
 }

@@ -74,7 +74,8 @@ fn what_cannot_be_combined_is_refused_and_nothing_is_made() {
     sandbox.run("merge -o out.bloom small.bloom seed.bloom").is(
         2,
         "",
-        "bloomfile: seed.bloom: seed differs: 0 and 7; only filters built alike can be combined\n",
+        "bloomfile: seed.bloom: seed differs: 0 and 7; only filters built alike can be combined: \
+         with the same --capacity, --fpr, --layout and --seed\n",
     );
     let mut bytes = sandbox.read("large.bloom");
     let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
