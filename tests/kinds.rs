@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bloomfile::{
-    CellKind, Error, Filter, Layout, Options, Reader, WhenFull, inspect, plan, repair, verify,
+    CellKind, Error, Filter, Layout, Options, Reader, SetOperation, WhenFull, inspect, plan,
+    repair, verify,
 };
 
 fn key(number: u64) -> [u8; 8] {
@@ -288,6 +289,93 @@ fn damaged_files_of_every_kind_are_repaired_without_losing_a_key() {
         let filter = Filter::open(&path).unwrap();
         assert!((0..5_000).all(|number| filter.contains(&key(number))));
     }
+}
+
+#[test]
+fn the_export_of_counters_is_the_plain_filter_of_the_keys() {
+    for layout in Layout::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let options = Options::new().capacity(20_000).false_positive_rate(0.01).layout(layout);
+        let counting = options.clone().kind(CellKind::Counting).create(at("home")).unwrap();
+        let mut plain = options.build(at("plain")).unwrap();
+        for number in 0..30_000 {
+            counting.add(&key(number)).unwrap();
+        }
+        // Some are taken out again, and counters that they shared stay.
+        for number in 15_000..30_000 {
+            counting.remove(&key(number)).unwrap();
+        }
+        for number in 0..15_000 {
+            plain.add(&key(number));
+        }
+        counting.close().unwrap();
+        plain.finish().unwrap();
+        SetOperation::new().export(at("home"), at("digest")).unwrap();
+        let [digest, plain] = ["digest", "plain"].map(|name| {
+            let bytes = std::fs::read(at(name)).unwrap();
+            let segment = &inspect(at(name)).unwrap().segments[0];
+            bytes[(segment.offset + segment.table_bytes) as usize..].to_vec()
+        });
+        // A counter at 15 stays, so that the export may have a few bits more, never fewer.
+        assert_eq!(digest.len(), plain.len());
+        assert!(digest.iter().zip(&plain).all(|(digest, plain)| digest & plain == *plain));
+        let more = digest.iter().zip(&plain).map(|(d, p)| (d ^ p).count_ones()).sum::<u32>();
+        assert!(more < 20, "{layout}: {more} bits more");
+        assert!(verify(at("digest")).unwrap().is_sound());
+        // It merges with plain filters built the same way.
+        SetOperation::new().union(&[at("digest"), at("plain")], at("both")).unwrap();
+        assert!(SetOperation::new().export(at("plain"), at("again")).is_err());
+    }
+}
+
+#[test]
+fn merging_counting_files_adds_their_counters() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let options =
+        Options::new().capacity(1_000).false_positive_rate(0.001).kind(CellKind::Counting);
+    for (name, times) in [("a", 2), ("b", 3), ("c", 14)] {
+        let filter = options.create(at(name)).unwrap();
+        (0..times).for_each(|_| assert!(filter.add(b"shared").is_ok()));
+        filter.add(name.as_bytes()).unwrap();
+        filter.close().unwrap();
+    }
+    SetOperation::new().union(&[at("a"), at("b")], at("two")).unwrap();
+    let two = Filter::open(at("two")).unwrap();
+    assert_eq!(two.count_estimate(b"shared"), Some(5));
+    (0..5).for_each(|_| two.remove(b"shared").unwrap());
+    assert!(!two.contains(b"shared") && two.contains(b"a") && two.contains(b"b"));
+    SetOperation::new().union(&[at("a"), at("b"), at("c")], at("three")).unwrap();
+    let three = Filter::open(at("three")).unwrap();
+    assert_eq!(three.count_estimate(b"shared"), Some(15), "counters saturate");
+    let grown = Options::new().capacity(1_000).false_positive_rate(0.01).grow();
+    grown.create(at("grown")).unwrap().close().unwrap();
+    let refused = SetOperation::new().union(&[at("grown"), at("grown")], at("no")).unwrap_err();
+    assert!(refused.to_string().contains("growing"), "{refused}");
+}
+
+#[test]
+#[ignore = "a minute: cargo test --release --test kinds -- --ignored"]
+fn a_filter_for_ten_thousand_keys_grows_to_ten_million() {
+    let (_folder, path) = place();
+    let (rate, keys) = (0.01, 10_000_000);
+    let filter =
+        Options::new().capacity(10_000).false_positive_rate(rate).grow().create(&path).unwrap();
+    (0..keys).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+    filter.close().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!((0..keys).all(|number| reader.contains(&key(number))));
+    let asked = 10_000_000;
+    let wrong = (0..asked).filter(|n| reader.contains(&key(n + (1 << 40)))).count() as f64;
+    let bits: u64 = inspect(&path).unwrap().segments.iter().map(|segment| segment.cells).sum();
+    let single = bloomfile::Plan::new(keys, rate, None).unwrap().cells();
+    let (measured, ratio) = (wrong / asked as f64, bits as f64 / single as f64);
+    println!(
+        "{} segments, measured rate {measured:.6}, {ratio:.3} times the bits",
+        reader.segments()
+    );
+    assert!(measured < rate && ratio < 2.5);
 }
 
 #[test]

@@ -228,6 +228,10 @@ impl<'a> SetOperation<'a> {
         self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), output)
     }
 
+    pub(super) fn replaces(&self) -> bool {
+        self.replace
+    }
+
     fn derive(
         &self,
         sources: &[Source],

@@ -6,6 +6,7 @@
 mod compare;
 mod compatible;
 mod derive;
+mod export;
 mod fold;
 mod in_place;
 mod many;

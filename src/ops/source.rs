@@ -118,6 +118,8 @@ impl Source {
     /// Adds that changed the file; for a live one, as of its last checkpoint.
     pub(crate) fn adds(&self) -> u64 {
         let journalled = self.reader.examined().journalled.as_ref();
+        // The records of a counting file are changes of counters, not adds.
+        let journalled = journalled.filter(|_| self.cells() == CellKind::Plain);
         self.record().adds.saturating_add(journalled.map_or(0, |journalled| journalled.keys))
     }
 
@@ -158,7 +160,7 @@ impl Source {
     }
 
     /// Shows some pages, verified, each once and in no certain order.
-    fn read(&self, pages: Range<u64>, mut take: impl FnMut(u64, &[u8])) -> Result<()> {
+    pub(super) fn read(&self, pages: Range<u64>, mut take: impl FnMut(u64, &[u8])) -> Result<()> {
         let mut doubtful = Vec::new();
         let mut start = pages.start;
         while start < pages.end {

@@ -1,0 +1,115 @@
+//! The plain filter of a counting one: counters at home, bits for the others.
+
+use std::path::Path;
+
+use super::derive::{Derivation, SetOperation, summary};
+use super::provenance;
+use super::source::{PAGE, Source};
+use crate::engine::{finish_file, split_on_all_cores, write_table_part};
+use crate::error::{Error, Result};
+use crate::format::{CellKind, PageEntry, Superblock, WhenFull, first_extent};
+use crate::geometry::PAGE_BYTES;
+use crate::plan::Plan;
+use crate::report::{Counted, uuid_text};
+use crate::storage::{Draft, Medium};
+
+/// Pages of counters that make one page of bits.
+const PAGES_EACH: u64 = 4;
+
+impl SetOperation<'_> {
+    /// The plain filter of a counting one: a bit for every counter that is not zero, in the same
+    /// geometry, so that it can be merged with plain filters built the same way. It is a quarter
+    /// of the size, and the form in which hosts exchange what they hold.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name| folder.path().join(name);
+    /// use bloomfile::{CellKind, Options, Reader, SetOperation};
+    ///
+    /// let options = Options::new().capacity(1000).false_positive_rate(0.01);
+    /// let home = options.clone().kind(CellKind::Counting).create(at("home"))?;
+    /// home.add(b"sheep")?;
+    /// home.add(b"wolf")?;
+    /// home.remove(b"wolf")?;
+    /// home.close()?;
+    /// SetOperation::new().export(at("home"), at("digest"))?;
+    ///
+    /// let digest = Reader::open(at("digest"))?;
+    /// assert!(digest.contains(b"sheep") && !digest.contains(b"wolf"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn export(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Derivation> {
+        let source = Source::open(input.as_ref())?;
+        if source.cells() != CellKind::Counting {
+            let reason = "only a counting filter is exported: a plain one can be copied";
+            return Err(source.blame(Error::parameter("kind", source.cells().name(), reason)));
+        }
+        let sources = [source];
+        let [source] = &sources;
+        let geometry = *source.geometry();
+        let operation = "export of the counters".to_owned();
+        let metadata = provenance::metadata(&operation, &sources, &[1])?;
+        let superblock = Superblock {
+            cells: CellKind::Plain,
+            when_full: WhenFull::Allow,
+            uuid: [0; 16],
+            ..source.superblock().clone()
+        };
+        let extent = first_extent(&superblock, &geometry);
+        let draft = Draft::new(output.as_ref(), extent.end(), self.replaces())?;
+        let medium = draft.medium()?;
+        let parts = split_on_all_cores(extent.pages, PAGES_EACH, |pages| {
+            let mut counted = Counted::new(&geometry, 1);
+            for page in pages {
+                let mut bytes = [0; PAGE];
+                source.read_as_bits(page, &mut bytes)?;
+                let entry = PageEntry::of(&bytes, 1);
+                counted.add(&geometry, 1, page, entry.ones);
+                medium
+                    .write_at(&bytes, extent.data() + page * PAGE_BYTES)
+                    .map_err(Error::io("write the new file"))?;
+                write_table_part(&medium, &extent, page, &[entry])?;
+            }
+            Ok(counted)
+        });
+        let mut counted = Counted::new(&geometry, 1);
+        for part in parts {
+            counted.add_all(&part?);
+        }
+        let capacity = Some(superblock.capacity).filter(|&capacity| capacity != 0);
+        let plan = Plan::exact(geometry, capacity);
+        let keys = counted.keys(&geometry);
+        let (superblock, slot) =
+            finish_file(&medium, superblock, &plan, metadata, source.adds(), true)?;
+        draft.publish()?;
+        Ok(Derivation {
+            operation,
+            uuid: uuid_text(&superblock.uuid),
+            geometry,
+            file_bytes: slot.file_bytes,
+            capacity,
+            ones: slot.segments[0].ones,
+            keys,
+            rate: counted.rate_now(&geometry),
+            inputs: vec![summary(source, 1)?],
+        })
+    }
+}
+
+impl Source {
+    /// Turns on, in a page of bits, those whose counters are not zero.
+    fn read_as_bits(&self, page: u64, into: &mut [u8; PAGE]) -> Result<()> {
+        let [bit_pages, counter_pages] = [1, 4].map(|bits| self.geometry().row_pages(bits));
+        let (row, place) = (page / bit_pages, page % bit_pages);
+        // Rows start on pages, and the counters of a row may end before its page of bits does.
+        let first = row * counter_pages + place * PAGES_EACH;
+        let end = (first + PAGES_EACH).min((row + 1) * counter_pages);
+        self.read(first..end, |page, counters| {
+            let start = (page - first) as usize * PAGE / PAGES_EACH as usize;
+            for (at, pair) in counters.iter().enumerate() {
+                let bits = u8::from(pair & 0x0f != 0) | u8::from(pair & 0xf0 != 0) << 1;
+                into[start + at / 4] |= bits << (at % 4 * 2);
+            }
+        })
+    }
+}
