@@ -77,6 +77,7 @@ pub use report::{
     BlockLoads, Detail, Explained, Health, Inspection, LoadBin, PageInspection, Recovery, Repair,
     SegmentInspection, Verification, block_loads, explain, inspect, inspect_pages, repair, verify,
 };
+pub use storage::discard_unfinished;
 
 /// Runs the README's example.
 #[cfg(doctest)]

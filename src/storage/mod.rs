@@ -13,6 +13,7 @@ pub(crate) mod simulated;
 pub(crate) use file::FileMedium;
 pub(crate) use map::{FileMap, Words};
 pub(crate) use publish::Draft;
+pub use publish::discard_unfinished;
 
 use std::io;
 use std::ops::Range;

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -15,6 +16,48 @@ pub(crate) struct Draft {
     temporary: NamedTempFile,
     target: PathBuf,
     replace: bool,
+    /// Held for as long as the temporary name may be there.
+    _listed: Listed,
+}
+
+/// Temporary names of all drafts of this process.
+static DRAFTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A name in [`DRAFTS`].
+struct Listed(PathBuf);
+
+impl Listed {
+    fn new(path: &Path) -> Self {
+        DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        Listed(path.to_owned())
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+    }
+}
+
+/// Removes the temporary files of everything that this process is making and has not published:
+/// for a process that is about to end without unwinding, as on Ctrl-C. What was being made fails
+/// or is lost; files that have their names are left alone.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// let builder = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).build(&path)?;
+/// assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+/// bloomfile::discard_unfinished();
+/// assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+/// assert!(builder.finish().is_err());
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn discard_unfinished() {
+    for path in DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // Gone already, or nothing can be done about it at this point.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 impl Draft {
@@ -40,7 +83,8 @@ impl Draft {
             TryLockError::Error(source) => Error::Io { action: "lock the file", source },
         })?;
         allocate(temporary.as_file(), length).map_err(Error::io("allocate space for the file"))?;
-        Ok(Draft { temporary, target: target.to_owned(), replace })
+        let _listed = Listed::new(temporary.path());
+        Ok(Draft { temporary, target: target.to_owned(), replace, _listed })
     }
 
     /// The file, to be filled.

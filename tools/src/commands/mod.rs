@@ -20,11 +20,18 @@ use std::process::ExitCode;
 use bloomfile::plan::Estimate;
 
 use crate::args::Command;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::interrupt::on_interrupt;
 use crate::{output, units};
 
 /// Does what the command line asks for.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    if matches!(
+        command,
+        Command::Build(_) | Command::Merge(_) | Command::Intersect(_) | Command::Shrink(_)
+    ) {
+        leave_nothing_when_interrupted()?;
+    }
     match command {
         Command::Plan(args) => plan::run(&args),
         Command::Create(args) => create::run(&args),
@@ -43,6 +50,16 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),
     }
+}
+
+/// Takes half-made files away when the process is asked to end.
+fn leave_nothing_when_interrupted() -> Result<()> {
+    on_interrupt(|status| {
+        bloomfile::discard_unfinished();
+        std::process::exit(status)
+    })
+    .map_err(|error| Failure::new(format!("cannot watch for Ctrl-C: {error}")))?;
+    Ok(())
 }
 
 /// Warns when a filter holds more keys than it was made for.

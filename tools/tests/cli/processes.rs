@@ -173,3 +173,23 @@ fn check_answers_while_its_input_is_open() {
     drop(check.stdin.take());
     assert!(check.wait().unwrap().success());
 }
+
+#[test]
+fn an_interrupted_build_leaves_nothing_behind() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let sandbox = Sandbox::new();
+        let mut build = sandbox.spawn("build a.bloom -n 1M");
+        // Stays open: the build waits for keys, and cannot end of itself.
+        let _keys = build.stdin.take();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while sandbox.names().is_empty() {
+            assert!(Instant::now() < deadline, "the build did not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let id = build.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let output = build.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &b""[..]));
+        assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+    }
+}
