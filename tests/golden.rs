@@ -6,7 +6,9 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, verify};
+use bloomfile::{
+    CellKind, Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, verify,
+};
 use support::*;
 
 const README: &str = include_str!("golden/README.md");
@@ -23,8 +25,11 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 fn options(geometry: Geometry) -> Options {
-    Options::new()
-        .geometry(geometry)
+    with_metadata(Options::new().geometry(geometry))
+}
+
+fn with_metadata(options: Options) -> Options {
+    options
         .uuid(UUID)
         .journal_bytes(0)
         .metadata("keys", "key-0, key-1 …")
@@ -68,6 +73,31 @@ fn golden() -> Vec<Sample> {
             crashed[first_unsynced..data].copy_from_slice(&before[first_unsynced..data]);
             std::fs::write(path, crashed).unwrap();
         }),
+        ("counting", |path| {
+            let options = options(Geometry::line(8, 6).unwrap()).journal_bytes(1);
+            let filter = options.kind(CellKind::Counting).create(path).unwrap();
+            (0..240).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+            filter.add(&key(0)).unwrap();
+            (200..240).for_each(|number| filter.remove(&key(number)).unwrap());
+            filter.close().unwrap();
+        }),
+        ("growing", |path| {
+            let options = with_metadata(Options::new().capacity(60).false_positive_rate(0.1));
+            let filter = options.grow().create(path).unwrap();
+            (0..200).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+            assert_eq!(filter.segments(), 3);
+            filter.close().unwrap();
+        }),
+        ("rotating", |path| {
+            let options = options(Geometry::line(8, 6).unwrap()).generations(2);
+            let filter = options.create(path).unwrap();
+            filter.add(b"forgotten").unwrap();
+            for half in [0..100, 100..200] {
+                filter.rotate().unwrap();
+                half.for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+            }
+            filter.close().unwrap();
+        }),
     ]
 }
 
@@ -91,8 +121,13 @@ fn path_of(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.bloom"))
 }
 
-/// Salts are random from the first slot of a session on (F-23): nothing else may differ.
+/// Salts are random from the first slot of a session on (F-23), and so are the checks of the
+/// records that they go into: nothing else may differ.
 fn without_random_salts(mut bytes: Vec<u8>) -> Vec<u8> {
+    let features = read(&bytes, field("superblock", "incompatible").offset, 4);
+    if features != 0 {
+        return without_salts(bytes);
+    }
     let (sequence, salt, next) =
         (field("slot", "sequence"), field("slot", "salt"), field("slot", "next_salt"));
     for slot in SLOTS {
@@ -107,6 +142,20 @@ fn without_random_salts(mut bytes: Vec<u8>) -> Vec<u8> {
             fix_header(&mut bytes, slot);
         }
     }
+    bytes
+}
+
+/// As above, for a file that was created rather than built: its first salt is random as well.
+fn without_salts(mut bytes: Vec<u8>) -> Vec<u8> {
+    for slot in SLOTS {
+        for name in ["salt", "next_salt"] {
+            let Field { offset, size, .. } = field("slot", name);
+            write(&mut bytes, slot + offset, size, 0);
+        }
+        fix_header(&mut bytes, slot);
+    }
+    let journal = read(&bytes, field("superblock", "journal_bytes").offset, 8) as usize;
+    bytes[JOURNAL..JOURNAL + journal].fill(0);
     bytes
 }
 
