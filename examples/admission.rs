@@ -1,13 +1,13 @@
 //! A cache that admits an object on its second request: most objects are asked for only once and
 //! would only push out others.
 //!
-//! `cargo run --release --example admission`. Two filters take turns: requests are noted in the
-//! younger one and looked for in both; when it is full, it becomes the older one and a new one
-//! takes its place. So a request is remembered for one to two fillings, in a fixed space.
+//! `cargo run --release --example admission`. The requests of the last while are in a rotating
+//! filter of two generations: when the younger one is full, the older one is dropped and an empty
+//! one takes its place. So a request is remembered for one to two fillings, in a fixed space.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::Path;
 
 use bloomfile::{Filter, Options};
 
@@ -17,34 +17,21 @@ const NOTED: u64 = 200_000;
 
 /// The requests of the last while.
 struct Seen {
-    folder: tempfile::TempDir,
-    younger: Filter,
-    older: Option<Filter>,
-    turns: u64,
+    filter: Filter,
 }
 
 impl Seen {
-    fn new() -> Result<Self, Box<dyn Error>> {
-        let folder = tempfile::tempdir()?;
-        let younger = filter(folder.path().join("0.bloom"))?;
-        Ok(Seen { folder, younger, older: None, turns: 0 })
+    fn new(path: &Path) -> Result<Self, Box<dyn Error>> {
+        let options = Options::new().capacity(NOTED).false_positive_rate(0.01);
+        Ok(Seen { filter: options.generations(2).rotate_after(NOTED).create(path)? })
     }
 
     /// Whether the object was asked for before; notes that it was asked for now.
     fn again(&mut self, object: &[u8]) -> Result<bool, Box<dyn Error>> {
-        let before = self.older.as_ref().is_some_and(|older| older.contains(object));
-        let new = self.younger.add(object)?;
-        if self.younger.adds() >= NOTED {
-            self.turns += 1;
-            let next = filter(self.folder.path().join(format!("{}.bloom", self.turns)))?;
-            self.older = Some(std::mem::replace(&mut self.younger, next));
-        }
-        Ok(before || !new)
+        let before = self.filter.contains(object);
+        self.filter.add(object)?;
+        Ok(before)
     }
-}
-
-fn filter(path: PathBuf) -> Result<Filter, Box<dyn Error>> {
-    Ok(Options::new().capacity(NOTED).false_positive_rate(0.01).create(path)?)
 }
 
 /// A cache that drops what came first.
@@ -102,7 +89,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let once: HashSet<u64> =
         counts.iter().filter(|&(_, &count)| count == 1).map(|(&object, _)| object).collect();
 
-    let (mut all, mut second, mut seen) = (Cache::default(), Cache::default(), Seen::new()?);
+    let folder = tempfile::tempdir()?;
+    let mut seen = Seen::new(&folder.path().join("seen.bloom"))?;
+    let (mut all, mut second) = (Cache::default(), Cache::default());
     let mut wonders_let_in = 0u64;
     for object in requests() {
         all.request(object, || Ok(true))?;

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Detail, Error, Explained, Options, explain};
+use bloomfile::{CellKind, Detail, Error, Explained, Options, explain};
 
 const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
 
@@ -205,4 +205,45 @@ fn many_pages_are_told_together() {
     assert!(all.len() < 60, "{}", all.len());
     assert_eq!(find(&all, "segment 0, data", "pages 0–309").note, "as their entries say (F-60)");
     assert!(explained(&path, Detail::Everything).len() > 900);
+}
+
+/// Counting, growing and rotating files, closed and as a crash leaves them.
+#[test]
+fn every_kind_of_file_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options::new().capacity(2000).false_positive_rate(0.01).journal_bytes(1 << 16);
+    for (name, options) in [
+        ("counting", options().kind(CellKind::Counting)),
+        ("growing", options().grow()),
+        ("rotating", options().generations(2).rotate_after(2000)),
+    ] {
+        let path = folder.path().join(name);
+        let filter = options.create(&path).unwrap();
+        for key in 0..7000u32 {
+            filter.add(&key.to_le_bytes()).unwrap();
+        }
+        filter.sync_with_mark(5).unwrap();
+        for key in 7000..7050u32 {
+            filter.add(&key.to_le_bytes()).unwrap();
+        }
+        filter.sync_with_mark(6).unwrap();
+        let crashed = folder.path().join(format!("{name}-crashed"));
+        std::fs::copy(&path, &crashed).unwrap();
+        filter.close().unwrap();
+        for path in [&path, &crashed] {
+            for detail in [Detail::Summary, Detail::Everything] {
+                let all = explained(path, detail);
+                assert_eq!(wrong(&all), [], "{name}");
+                let has = |what: &str| all.iter().any(|part| part.structure.contains(what));
+                assert_eq!(has("segment 1, data"), name != "counting", "{name}");
+                assert_eq!(has("spare region"), name == "rotating", "{name}");
+            }
+        }
+        let all = explained(&crashed, Detail::Summary);
+        let records = all.iter().find(|part| part.note.contains("recovery replays them"));
+        let records = records.unwrap_or_else(|| panic!("{name}: {all:#?}"));
+        assert!(records.value.ends_with("last mark 6"), "{name}: {}", records.value);
+        let change = if name == "counting" { " cell records, " } else { " key records, " };
+        assert!(records.value.contains(change), "{name}: {}", records.value);
+    }
 }

@@ -294,8 +294,12 @@ pub(crate) struct CreateArgs {
     pub(crate) new_file: NewFileArgs,
 
     /// Print nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -326,8 +330,12 @@ pub(crate) struct BuildArgs {
     pub(crate) keys: KeyArgs,
 
     /// Print nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -372,8 +380,12 @@ pub(crate) struct AddArgs {
     pub(crate) resume: bool,
 
     /// Print nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -92,8 +92,8 @@ struct Run {
 
 impl<M: Medium> Explainer<'_, M> {
     /// The journal, which ends at `end`.
-    pub(super) fn journal(&mut self, end: u64, slots: &Slots, cell_bits: u32) -> Walk {
-        let epochs = Epochs::new(slots, cell_bits);
+    pub(super) fn journal(&mut self, end: u64, slots: &Slots) -> Walk {
+        let epochs = Epochs::new(slots, self.cell_bits);
         // First the number of the last record that counts: what is no record before it is missing.
         let mut extent = 0;
         self.records(end, |_, index, bytes| {
@@ -163,14 +163,23 @@ impl<M: Medium> Explainer<'_, M> {
             Place::Zeros => "zeros".into(),
             Place::Missing | Place::Stale => "no records of this epoch".into(),
             _ => match (count - run.syncs, run.syncs) {
-                (keys, 0) => format!("{keys} key records"),
-                (keys, syncs) => {
-                    format!("{keys} key records, {syncs} sync records, last mark {}", run.last_mark)
+                (changes, 0) => format!("{changes} {} records", self.change()),
+                (changes, syncs) => {
+                    let change = self.change();
+                    format!(
+                        "{changes} {change} records, {syncs} sync records, last mark {}",
+                        run.last_mark
+                    )
                 }
             },
         };
         let field = format!("records {}", span(first, count));
         self.tell(range, "journal", field, value, meaning(run.place, clean))
+    }
+
+    /// What records of changes are called in this file (F-75).
+    fn change(&self) -> &'static str {
+        if self.cell_bits == 1 { "key" } else { "cell" }
     }
 
     /// One record, in its two fields.
@@ -183,7 +192,14 @@ impl<M: Medium> Explainer<'_, M> {
         clean: bool,
     ) -> Walk {
         let what = match record {
-            Some(Record::Key { mask, .. }) => format!("key record, mask {mask:#b}"),
+            Some(Record::Key { mask, .. }) if self.cell_bits == 1 => {
+                format!("key record, mask {mask:#b}")
+            }
+            // 0x8000 + segment · 256 + old · 16 + new (F-75).
+            Some(Record::Key { mask, .. }) => {
+                let (segment, old, new) = (mask >> 8 & 0x7f, mask >> 4 & 0xf, mask & 0xf);
+                format!("cell record, segment {segment}, from {old} to {new}")
+            }
             Some(Record::Sync { mark }) => format!("sync record, mark {mark}"),
             None => "no record of this epoch".into(),
         };

@@ -83,7 +83,8 @@ pub fn explain(
     let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
     let medium = FileMedium::new(file);
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
-    let mut explainer = Explainer { medium: &medium, length, detail, visit: &mut visit };
+    let mut explainer =
+        Explainer { medium: &medium, length, detail, cell_bits: 1, visit: &mut visit };
     match explainer.walk() {
         Ok(()) | Err(Stop::Enough) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -95,6 +96,8 @@ struct Explainer<'a, M: Medium> {
     medium: &'a M,
     length: u64,
     detail: Detail,
+    /// 1, or 4 in a counting file; known once the superblock was read.
+    cell_bits: u32,
     visit: &'a mut dyn FnMut(Explained) -> ControlFlow<()>,
 }
 
@@ -109,16 +112,17 @@ impl<M: Medium> Explainer<'_, M> {
             return Err(error.into());
         }
         let parameters = self.superblock(&superblock)?;
+        self.cell_bits = parameters.cell_bits;
         let slots = self.slots(&slots, &parameters)?;
         let end = match &slots.counting {
             Some(slot) => {
                 let base = first_offset(slot).max(JOURNAL_OFFSET);
-                self.journal(base, &slots, parameters.cell_bits)?;
+                self.journal(base, &slots)?;
                 self.segments(slot, &parameters)?
             }
             None => {
                 let base = JOURNAL_OFFSET + parameters.journal_bytes;
-                self.journal(base, &slots, parameters.cell_bits)?;
+                self.journal(base, &slots)?;
                 let note = "page tables and data; both slots are damaged, so that it is not known \
                             where each begins";
                 self.tell(base..self.length, "segments", "all", "cannot be told apart", note)?;

@@ -20,16 +20,20 @@ pub(crate) struct ResultArgs {
     pub(crate) force: bool,
 
     /// Print nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The files must have the same seed, layout and rows. Sizes may differ where the smallest divides the
-others: those are folded, and OUT has the size of the smallest. Every page is checked as it is
-read: if one is damaged, nothing is made. A file may be written meanwhile: keys that were in when
-the command began are in OUT.
+The files must have the same seed, layout and rows, as those built with the same --capacity and
+--fpr have. Sizes may differ where the smallest divides the others: those are folded, and OUT has
+the size of the smallest. Every page is checked as it is read: if one is damaged, nothing is made.
+A file may be written meanwhile: keys that were in when the command began are in OUT.
 
 An intersection also has bits that different keys set in each file, so it seems to hold more keys
 than the files have in common; compare tells how many that are.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bloomfile::{Filter, Hasher, Recovery};
+use serde::Serialize;
 
 use super::warn_if_over_capacity;
 use crate::args::AddArgs;
@@ -14,6 +15,17 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::on_interrupt;
 use crate::keys::{self, Piece, Sink};
 use crate::{EXIT_ERROR, output, units};
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct AddOutput {
+    schema: u32,
+    file: String,
+    keys: u64,
+    new: u64,
+    skipped: u64,
+    mark: Option<u64>,
+}
 
 pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.from)?;
@@ -65,6 +77,17 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     if !args.quiet {
         if let Some((adds, capacity)) = used {
             warn_if_over_capacity(&args.file, adds, capacity);
+        }
+        if args.json {
+            output::json(&AddOutput {
+                schema: 1,
+                file: args.file.display().to_string(),
+                keys: progress.keys,
+                new: progress.new,
+                skipped: progress.read - progress.keys,
+                mark,
+            })?;
+            return Ok(ExitCode::SUCCESS);
         }
         let skipped = match progress.read - progress.keys {
             0 => String::new(),

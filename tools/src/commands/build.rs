@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use bloomfile::{Builder, Hasher, Options};
+use serde::Serialize;
 use tempfile::SpooledTempFile;
 
 use super::add::hashes;
@@ -23,6 +24,18 @@ const HASHES_IN_MEMORY: usize = 1 << 20;
 
 /// Hashes that are taken from there at once.
 const HASHES_AT_ONCE: usize = 1 << 21;
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct BuildOutput {
+    schema: u32,
+    file: String,
+    keys: u64,
+    new: u64,
+    capacity: Option<u64>,
+    expected_rate: Option<f64>,
+    file_bytes: u64,
+}
 
 pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     let sources = keys::sources(Vec::new(), args.inputs.clone())?;
@@ -48,7 +61,20 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
         warn_of_plan(&args.file, &plan, args.quiet);
         warn_if_over_capacity(&args.file, adds, plan.capacity());
         let file = args.file.display();
-        let size = units::size(options.file_bytes().map_err(&failed)?);
+        let file_bytes = options.file_bytes().map_err(&failed)?;
+        if args.json {
+            output::json(&BuildOutput {
+                schema: 1,
+                file: file.to_string(),
+                keys,
+                new: adds,
+                capacity: plan.capacity(),
+                expected_rate: plan.expected_rate(),
+                file_bytes,
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let size = units::size(file_bytes);
         let (keys, new) = (units::counted(keys, "key"), units::count(adds));
         let counted = match (planned_before, plan.capacity()) {
             (false, Some(capacity)) => {

@@ -4,10 +4,21 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bloomfile::Plan;
+use serde::Serialize;
 
 use crate::args::CreateArgs;
 use crate::failure::{Failure, Result};
 use crate::{output, units};
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct CreateOutput {
+    schema: u32,
+    file: String,
+    capacity: Option<u64>,
+    expected_rate: Option<f64>,
+    file_bytes: u64,
+}
 
 pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
@@ -16,8 +27,17 @@ pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
     let plan = options.plan().map_err(&failed)?;
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
     warn_of_plan(&args.file, &plan, args.quiet);
-    if !args.quiet {
-        let size = units::size(options.file_bytes().map_err(&failed)?);
+    let file_bytes = options.file_bytes().map_err(&failed)?;
+    if args.json {
+        output::json(&CreateOutput {
+            schema: 1,
+            file: args.file.display().to_string(),
+            capacity: plan.capacity(),
+            expected_rate: plan.expected_rate(),
+            file_bytes,
+        })?;
+    } else if !args.quiet {
+        let size = units::size(file_bytes);
         output::line(format_args!("{}: created, {size}; {}", args.file.display(), purpose(&plan)))?;
     }
     Ok(ExitCode::SUCCESS)

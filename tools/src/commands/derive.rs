@@ -5,12 +5,22 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use bloomfile::{Derivation, Error, Health, InputSummary, SetOperation};
+use serde::Serialize;
 
 use super::keys_estimated;
 use crate::args::{CombineArgs, ResultArgs, ShrinkArgs};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
 use crate::{output, units};
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct DeriveOutput {
+    schema: u32,
+    file: String,
+    #[serde(flatten)]
+    derivation: Derivation,
+}
 
 pub(crate) fn merge(args: &CombineArgs) -> Result<ExitCode> {
     run(&args.result, &args.files, "", |operation, output| operation.union(&args.files, output))
@@ -55,7 +65,12 @@ fn run(
         for (path, input) in files.iter().zip(&derivation.inputs) {
             warn_of_input(path, input);
         }
-        output::print(summary(&args.output, files, holds, &derivation))?;
+        if args.json {
+            let file = args.output.display().to_string();
+            output::json(&DeriveOutput { schema: 1, file, derivation })?;
+        } else {
+            output::print(summary(&args.output, files, holds, &derivation))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

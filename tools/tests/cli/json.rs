@@ -76,6 +76,17 @@ fn the_fields_are_those_documented() {
     assert_eq!(fields(&parse(&sandbox, "repair --json a.bloom")), documented("repair"));
     sandbox.run("create -q b.bloom -n 1000 -p 1%").is(0, "", "");
     assert_eq!(fields(&parse(&sandbox, "which --json -k 1 a.bloom")), documented("which"));
+    sandbox.write("keys.txt", "sheep\n");
+    for (arguments, section) in [
+        ("create --json c.bloom -n 9 -p 1%", "create"),
+        ("build --json d.bloom keys.txt -n 9", "build"),
+        ("add --json d.bloom cow", "add"),
+        ("merge --json -o e.bloom a.bloom b.bloom", "merge, intersect, shrink"),
+        ("intersect --json -o f.bloom a.bloom b.bloom", "merge, intersect, shrink"),
+        ("shrink --json -o g.bloom a.bloom --factor 2", "merge, intersect, shrink"),
+    ] {
+        assert_eq!(fields(&parse(&sandbox, arguments)), documented(section), "{arguments}");
+    }
     let mut compared = fields(&parse(&sandbox, "compare --json a.bloom b.bloom"));
     // Only two files that cannot be compared have it.
     compared.insert("contents.incomparable.reason".into());
