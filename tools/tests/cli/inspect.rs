@@ -136,3 +136,45 @@ fn a_page_that_cannot_be_written_is_an_error() {
     );
     assert_eq!(sandbox.names(), ["a.bloom"]);
 }
+
+/// Files of several segments, and what is said of each.
+#[test]
+fn every_kind_is_named_and_each_segment_shown() {
+    let sandbox = Sandbox::new();
+    let options = || bloomfile::Options::new().capacity(20_000).false_positive_rate(0.01);
+    for (name, options, keys, title, segments) in [
+        ("a", options().kind(bloomfile::CellKind::Counting), 15_000u32, "counting Bloom filter", 1),
+        ("b", options().grow(), 90_000, "growing Bloom filter", 3),
+        (
+            "c",
+            options().generations(3).rotate_after(20_000),
+            90_000,
+            "rotating Bloom filter of 3 generations",
+            3,
+        ),
+    ] {
+        let filter = options.create(sandbox.path(name)).unwrap();
+        (0..keys).for_each(|key| {
+            filter.add(&key.to_le_bytes()).unwrap();
+        });
+        filter.close().unwrap();
+        let out = sandbox.run(&format!("inspect {name}")).out;
+        assert!(out.starts_with(&format!("{name}: a {title} (bloomfile format 1)")), "{out}");
+        assert_eq!(out.matches("\n  segment ").count(), segments / 2 * 3, "{out}");
+        assert_eq!(out.matches("\n  fill").count(), segments, "{out}");
+        assert!(out.contains("\n  advice        none; bloomfile verify"), "{out}");
+        let html = format!("{name}.html");
+        assert_eq!(sandbox.run(&format!("inspect {name} --html {html}")).code, Some(0));
+        let page = String::from_utf8(sandbox.read(&html)).unwrap();
+        assert!(page.contains(&format!("A {title} (bloomfile format 1)")));
+        assert_eq!(page.matches("you are here").count(), segments);
+    }
+    // Damage in the last segment is shown there.
+    let mut bytes = sandbox.read("b");
+    *bytes.last_mut().unwrap() ^= 1;
+    sandbox.write("b", bytes);
+    assert_eq!(sandbox.run("inspect b --html b.html").code, Some(0));
+    let page = String::from_utf8(sandbox.read("b.html")).unwrap();
+    let (before, last) = page.split_once("Page fill of segment 2").unwrap();
+    assert!(!before.contains("class=\"broken\"") && last.contains("class=\"broken\""));
+}

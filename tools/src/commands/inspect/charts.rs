@@ -107,7 +107,9 @@ pub(crate) fn fills(
     path: &Path,
     segments: &[SegmentInspection],
 ) -> Result<()> {
-    let maps = page_maps(path, segments, MAP_COLUMNS * MAP_LINES)?;
+    // Several segments get a line each.
+    let lines = if segments.len() == 1 { MAP_LINES } else { 1 };
+    let maps = page_maps(path, segments, MAP_COLUMNS * lines)?;
     let colour = output::colour();
     for (index, (segment, map)) in segments.iter().zip(&maps).enumerate() {
         let label = |what: &str| match segments.len() {
@@ -123,7 +125,11 @@ pub(crate) fn fills(
             .chunks(MAP_COLUMNS)
             .map(|line| line.iter().map(|&fill| cell(fill, colour)).collect())
             .collect();
-        listing.row(&label("pages"), format!("{}\n{}", lines.join("\n"), map.caption()));
+        let caption = match segments.len() {
+            1 => format!("\n{}", map.caption()),
+            _ => String::new(),
+        };
+        listing.row(&label("pages"), lines.join("\n") + &caption);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ mod html;
 use std::process::ExitCode;
 
 use bloomfile::plan::Estimate;
-use bloomfile::{BlockLoads, Health, Inspection, SegmentInspection};
+use bloomfile::{BlockLoads, CellKind, Health, Inspection, SegmentInspection, WhenFull};
 use serde::Serialize;
 
 use super::keys_estimated;
@@ -62,15 +62,17 @@ fn summary(args: &InspectArgs) -> Result<()> {
     body.row("health", health(&inspection));
     body.row("advice", advice);
     output::print(format_args!(
-        "{file}: a Bloom filter (bloomfile format {version}), {size}\n\n{body}"
+        "{file}: a {} (bloomfile format {version}), {size}\n\n{body}",
+        kind(&inspection)
     ))
 }
 
 fn listing(inspection: &Inspection) -> Listing {
     let mut listing = Listing::default();
     listing.row("made for", purpose(inspection));
-    for segment in &inspection.segments {
-        fullness(&mut listing, segment);
+    match &inspection.segments[..] {
+        [segment] => fullness(&mut listing, segment),
+        _ => several(&mut listing, inspection),
     }
     let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
     let journal = units::size(inspection.journal_bytes);
@@ -91,6 +93,45 @@ fn purpose(inspection: &Inspection) -> String {
         (Some(keys), Some(rate)) => format!("{keys}, rate at most {}", units::percent(rate)),
         (Some(keys), None) => keys,
         _ => "no number of keys in particular".into(),
+    }
+}
+
+/// What several segments hold together, and each by itself.
+fn several(listing: &mut Listing, inspection: &Inspection) {
+    let adds: u64 = inspection.segments.iter().map(|segment| segment.adds).sum();
+    let adds = units::counted(adds, "add");
+    listing.row("holds", format!("{}; {adds} changed it", keys_estimated(&inspection.keys())));
+    listing.row("rate now", units::rate(inspection.rate_now()));
+    for (index, segment) in inspection.segments.iter().enumerate() {
+        let share = segment.capacity.map(|capacity| {
+            let share = segment.keys.value / capacity as f64;
+            format!(" at {} of its capacity", units::percent(share))
+        });
+        listing.row(
+            &format!("segment {index}"),
+            format!(
+                "{}\n{}{}, rate {}",
+                segment.geometry,
+                keys_estimated(&segment.keys),
+                share.unwrap_or_default(),
+                units::percent(segment.rate_now)
+            ),
+        );
+    }
+}
+
+/// What kind of filter it is.
+fn kind(inspection: &Inspection) -> String {
+    let counting = match inspection.kind {
+        CellKind::Counting => "counting ",
+        _ => "",
+    };
+    match (inspection.when_full, inspection.generations) {
+        (_, Some(generations)) => {
+            format!("{counting}rotating Bloom filter of {generations} generations")
+        }
+        (WhenFull::Grow, _) => format!("{counting}growing Bloom filter"),
+        _ => format!("{counting}Bloom filter"),
     }
 }
 
@@ -139,7 +180,9 @@ fn advice(file: &str, inspection: &Inspection) -> String {
     let rate = segments.iter().map(|segment| segment.rate_now).fold(0.0, f64::max);
     let sum = |part: fn(&Estimate) -> f64| segments.iter().map(|segment| part(&segment.keys)).sum();
     let (keys, fewest): (f64, f64) = (sum(|keys| keys.value), sum(|keys| keys.low));
-    match inspection.capacity.map(|capacity| capacity as f64) {
+    // What grows or rotates makes room by itself.
+    let bounded = inspection.when_full != WhenFull::Grow && inspection.generations.is_none();
+    match inspection.capacity.filter(|_| bounded).map(|capacity| capacity as f64) {
         _ if rate > USELESS_RATE => {
             "build a larger one: this one says \"maybe\" to most absent keys".into()
         }

@@ -59,11 +59,12 @@ impl Report {
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <link rel=\"icon\" href=\"data:,\">\n\
              <title>{title} – bloomfile</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"soft\">A Bloom filter (bloomfile format {version}), \
+             <header>\n<h1>{title}</h1>\n<p class=\"soft\">A {kind} (bloomfile format {version}), \
              {size}</p>\n</header>\n{advice}{cards}<div class=\"flow\">\n{segments}{checks}\
              {parameters}{metadata}</div>\n\
              <footer>Made by <code>bloomfile inspect --html</code>, version {tool}. Nothing on this \
              page comes from elsewhere.</footer>\n</main>\n</body>\n</html>\n",
+            kind = escape(&super::kind(&self.inspection)),
             version = self.inspection.format_version,
             size = units::size(self.inspection.file_bytes),
             advice = self.advice(),
@@ -142,13 +143,16 @@ impl Report {
         };
         let mut html = String::new();
         if let Some(map) = self.maps.get(index) {
-            let damaged: &[u64] = match &self.verification {
-                Ok(found) if index == 0 => &found.pages_damaged,
-                _ => &[],
-            };
+            // Verification numbers the pages of all segments in one go.
+            let first: u64 =
+                self.inspection.segments[..index].iter().map(|other| other.pages).sum();
+            let here = first..first + segment.pages;
+            let damaged = self.verification.iter().flat_map(|found| &found.pages_damaged);
+            let damaged: Vec<u64> =
+                damaged.filter(|page| here.contains(page)).map(|page| page - first).collect();
             html += &figure(
                 &format!("Page fill{name}"),
-                &svg::heat_map(map, damaged),
+                &svg::heat_map(map, &damaged),
                 &format!("{}.", escape(&map.caption())),
                 &map_table(map),
             );
