@@ -266,11 +266,17 @@ impl Reader {
         &self.examined
     }
 
-    /// The data of the newest segment.
-    pub(crate) fn words(&self) -> &Words {
+    /// The data of a segment, by its place in the slot that was read at opening.
+    pub(crate) fn words_of(&self, index: usize) -> &Words {
         match (&self.replayed, &self.watch) {
-            (Some(copies), Some(watch)) if watch.signature() == watch.opened => copies[0].words(),
-            _ => self.segments.newest().words(),
+            (Some(copies), Some(watch)) if watch.signature() == watch.opened => {
+                copies[copies.len() - 1 - index].words()
+            }
+            _ => {
+                let Loaded { superblock, slot, .. } = &self.examined.loaded;
+                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
+                self.segments.region(region).unwrap_or(&self.segments.first).words()
+            }
         }
     }
 

@@ -349,10 +349,46 @@ fn merging_counting_files_adds_their_counters() {
     SetOperation::new().union(&[at("a"), at("b"), at("c")], at("three")).unwrap();
     let three = Filter::open(at("three")).unwrap();
     assert_eq!(three.count_estimate(b"shared"), Some(15), "counters saturate");
-    let grown = Options::new().capacity(1_000).false_positive_rate(0.01).grow();
-    grown.create(at("grown")).unwrap().close().unwrap();
-    let refused = SetOperation::new().union(&[at("grown"), at("grown")], at("no")).unwrap_err();
-    assert!(refused.to_string().contains("growing"), "{refused}");
+}
+
+#[test]
+fn growing_files_are_joined_segment_by_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for kind in [CellKind::Plain, CellKind::Counting] {
+        let options =
+            Options::new().capacity(500).false_positive_rate(0.01).grow().kind(kind).replace(true);
+        for (name, keys) in [("small", 0..300), ("large", 10_000..14_000)] {
+            let filter = options.create(at(name)).unwrap();
+            keys.for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+            filter.close().unwrap();
+        }
+        let union = SetOperation::new().replace(true);
+        let derivation = union.union(&[at("small"), at("large")], at("both")).unwrap();
+        assert!(derivation.rate < 0.02, "{derivation:?}");
+        assert!(verify(at("both")).unwrap().is_sound());
+        // The joined file is a growing filter, which goes on to grow.
+        let both = Filter::open(at("both")).unwrap();
+        assert_eq!(both.segments(), 4);
+        assert!((0..300).chain(10_000..14_000).all(|number| both.contains(&key(number))));
+        (20_000..40_000).for_each(|number| assert!(both.add(&key(number)).is_ok()));
+        assert!(both.segments() > 4);
+        both.close().unwrap();
+
+        let other = options.clone().capacity(501).create(at("other")).unwrap();
+        other.close().unwrap();
+        let fixed = Options::new().capacity(500).false_positive_rate(0.01).kind(kind);
+        fixed.replace(true).create(at("fixed")).unwrap().close().unwrap();
+        for (name, parameter) in [("other", "capacity"), ("fixed", "shape")] {
+            let error = union.union(&[at("small"), at(name)], at("no")).unwrap_err();
+            let Error::Incompatible { parameter: named, .. } = error.cause() else {
+                panic!("{error}")
+            };
+            assert_eq!(*named, parameter);
+            assert!(!at("no").exists());
+        }
+        assert!(union.intersection(&[at("small"), at("large")], at("no")).is_err());
+    }
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub(crate) fn write_table_part<M: Medium>(
 /// With `identity_from_contents` the same keys and options give the same bytes.
 pub(crate) fn finish_file<M: Medium>(
     medium: &M,
-    mut superblock: Superblock,
+    superblock: Superblock,
     plan: &Plan,
     metadata: Metadata,
     adds: u64,
@@ -91,24 +91,36 @@ pub(crate) fn finish_file<M: Medium>(
 ) -> Result<(Superblock, Slot)> {
     let mut slot = first_slot(&superblock, plan, metadata, [0, 0]);
     slot.segments[0].adds = adds;
+    finish_slot(medium, superblock, slot, identity_from_contents)
+}
+
+/// As [`finish_file`], for a slot that lists its segments but does not know their tables yet.
+pub(crate) fn finish_slot<M: Medium>(
+    medium: &M,
+    mut superblock: Superblock,
+    mut slot: Slot,
+    identity_from_contents: bool,
+) -> Result<(Superblock, Slot)> {
     if identity_from_contents {
         superblock.uuid = [0; 16];
     }
     let headers = [superblock.encode(), slot.encode()?];
     let mut halves = [1, 2, 3, 4].map(|seed| Hasher::new(seed).stream());
-    let mut crc = crc32fast::Hasher::new();
-    let mut ones = 0;
     let mut hash = |bytes: &[u8]| halves.iter_mut().for_each(|half| half.write(bytes));
     headers.iter().for_each(|bytes| hash(bytes));
-    let extent = first_extent(&superblock, plan.geometry());
-    visit_table_bytes(medium, extent.table(0), extent.pages, |bytes| {
-        hash(bytes);
-        crc.update(bytes);
-        // The bytes behind the last entry are zeros.
-        let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
-        ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();
-    })?;
-    (slot.segments[0].table_crc, slot.segments[0].ones) = (crc.finalize(), ones);
+    for segment in &mut slot.segments {
+        let extent = segment.extent(superblock.cells.bits());
+        let mut crc = crc32fast::Hasher::new();
+        let mut ones = 0;
+        visit_table_bytes(medium, extent.table(0), extent.pages, |bytes| {
+            hash(bytes);
+            crc.update(bytes);
+            // The bytes behind the last entry are zeros.
+            let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
+            ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();
+        })?;
+        (segment.table_crc, segment.ones) = (crc.finalize(), ones);
+    }
     if identity_from_contents {
         let [first, second, salt, next_salt] = halves.map(|half| half.finish());
         superblock.uuid = random::uuid_from([first, second], 8);
@@ -123,28 +135,34 @@ pub(crate) fn finish_file<M: Medium>(
 
 /// The slot of a file that holds nothing yet.
 fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [u64; 2]) -> Slot {
-    let extent = first_extent(superblock, plan.geometry());
+    let segment = SegmentRecord {
+        geometry: *plan.geometry(),
+        capacity: plan.capacity().unwrap_or(0),
+        adds: 0,
+        offset: first_extent(superblock, plan.geometry()).offset,
+        table: 0,
+        table_crc: 0,
+        ones: 0,
+    };
     let [salt, next_salt] = salts;
+    let file_bytes = file_bytes(superblock, plan);
+    Slot { salt, next_salt, ..new_slot(vec![segment], file_bytes, metadata) }
+}
+
+/// The first slot of a file with these segments.
+pub(crate) fn new_slot(segments: Vec<SegmentRecord>, file_bytes: u64, metadata: Metadata) -> Slot {
     Slot {
         sequence: 2,
         epoch: 1,
-        salt,
-        next_salt,
+        salt: 0,
+        next_salt: 0,
         state: State::Clean,
         mark: 0,
-        file_bytes: file_bytes(superblock, plan),
+        file_bytes,
         unsynced_pages: 0,
         repaired_pages: 0,
         recoveries: 0,
-        segments: vec![SegmentRecord {
-            geometry: *plan.geometry(),
-            capacity: plan.capacity().unwrap_or(0),
-            adds: 0,
-            offset: extent.offset,
-            table: 0,
-            table_crc: 0,
-            ones: 0,
-        }],
+        segments,
         metadata,
     }
 }

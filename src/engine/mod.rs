@@ -24,7 +24,9 @@ mod union;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-pub(crate) use create::{create_file, describe_pages, file_bytes, finish_file, write_table_part};
+pub(crate) use create::{
+    create_file, describe_pages, file_bytes, finish_file, finish_slot, new_slot, write_table_part,
+};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, read_table_part,
     visit_table,

@@ -8,7 +8,7 @@ use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::engine::{finish_file, write_table_part};
 use crate::error::{Error, Result};
-use crate::format::{Superblock, first_extent};
+use crate::format::{Shape, Superblock, first_extent};
 use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::plan::{self, Estimate, Plan};
 use crate::report::{Health, uuid_text};
@@ -129,13 +129,23 @@ impl<'a> SetOperation<'a> {
 
     /// The union: what any of the inputs holds, the result holds. Its rate is that of all the
     /// keys in one filter, so it is above those of the inputs.
+    ///
+    /// Growing filters are joined segment by segment, if they were made alike.
     pub fn union<P: AsRef<Path>>(
         &self,
         inputs: &[P],
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
-        let sources = open(inputs)?;
-        let what = format!("union of {}", files(sources.len()));
+        let all: Vec<Vec<Source>> =
+            inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
+        let what = format!("union of {}", files(all.len()));
+        if all.iter().any(|file| file[0].superblock().shape() == Shape::Growing) {
+            return self.union_of_growing(&all, what, output.as_ref());
+        }
+        let sources: Vec<Source> = all.into_iter().flatten().collect();
+        for source in &sources {
+            source.refuse_several_segments().map_err(|error| source.blame(error))?;
+        }
         self.derive(&sources, common_geometry(&sources)?, Rule::Union, what, output.as_ref())
     }
 
@@ -230,6 +240,10 @@ impl<'a> SetOperation<'a> {
 
     pub(super) fn replaces(&self) -> bool {
         self.replace
+    }
+
+    pub(super) fn listener(&self) -> Listener<'a> {
+        self.listener
     }
 
     fn derive(

@@ -8,6 +8,7 @@ mod compatible;
 mod derive;
 mod export;
 mod fold;
+mod growing;
 mod in_place;
 mod many;
 mod provenance;

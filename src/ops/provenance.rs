@@ -1,5 +1,7 @@
 //! What the metadata of a result says of the files it was made from.
 
+use std::borrow::Borrow;
+
 use super::source::Source;
 use crate::error::Result;
 use crate::format::{Metadata, encode_metadata};
@@ -14,11 +16,16 @@ const PREFIX: &str = "provenance";
 /// `provenance.2.label` is its pair `label`. `provenance` itself says what was done. A file has
 /// little room for pairs: first come those kept, then what was done, the uuids, and the pairs that
 /// differ, as far as they fit, and `provenance` says how many of them did not.
-pub(super) fn metadata(what: &str, sources: &[Source], factors: &[u64]) -> Result<Metadata> {
+pub(super) fn metadata(
+    what: &str,
+    sources: &[impl Borrow<Source>],
+    factors: &[u64],
+) -> Result<Metadata> {
     let mut inputs: Vec<(String, u64, &Metadata)> = sources
         .iter()
+        .map(Borrow::borrow)
         .zip(factors)
-        .map(|(source, &factor)| (source.uuid(), factor, source.metadata()))
+        .map(|(source, &factor): (&Source, _)| (source.uuid(), factor, source.metadata()))
         .collect();
     inputs.sort();
     let mut kept = Metadata::new();

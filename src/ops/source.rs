@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fold;
 use super::stream::{Rule, combine};
@@ -27,7 +27,9 @@ pub(super) const PAGE: usize = PAGE_BYTES as usize;
 pub(crate) struct Source {
     /// The file's name, for errors.
     path: Option<PathBuf>,
-    reader: Reader,
+    reader: Arc<Reader>,
+    /// Which of the file's segments, oldest first.
+    index: usize,
     /// Pages of a live or crashed file that hold more than its checksums and journal explain.
     unverified: AtomicU64,
     /// Pages that a writer is changing are judged by one thread at a time: each needs the journal.
@@ -37,38 +39,41 @@ pub(crate) struct Source {
 impl Source {
     /// Opens a file as an input.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let reader = Reader::open(path).map_err(|error| error.of_input(path))?;
-        let source = Self::new(reader, Some(path.to_owned()));
+        let mut sources = Self::open_all(path)?;
+        let source = sources.swap_remove(0);
         source.refuse_several_segments().map_err(|error| source.blame(error))?;
         Ok(source)
     }
 
+    /// Opens a file as inputs, one for each of its segments.
+    pub(super) fn open_all(path: &Path) -> Result<Vec<Self>> {
+        let reader = Arc::new(Reader::open(path).map_err(|error| error.of_input(path))?);
+        let segments = reader.examined().loaded.slot.segments.len();
+        let path = Some(path.to_owned());
+        Ok((0..segments).map(|at| Self::new(Arc::clone(&reader), at, path.clone())).collect())
+    }
+
     /// The file of a reader, as it is now.
     pub(crate) fn of_reader(reader: &Reader) -> Result<Self> {
-        let source = Self::new(reader.reopen()?, None);
+        let source = Self::new(Arc::new(reader.reopen()?), 0, None);
         source.refuse_several_segments()?;
         Ok(source)
     }
 
-    fn new(reader: Reader, path: Option<PathBuf>) -> Self {
-        Source { path, reader, unverified: AtomicU64::new(0), settling: Mutex::new(()) }
+    fn new(reader: Arc<Reader>, index: usize, path: Option<PathBuf>) -> Self {
+        let (unverified, settling) = (AtomicU64::new(0), Mutex::new(()));
+        Source { path, reader, index, unverified, settling }
     }
 
     /// Which bits of several segments belong together cannot be told from the bits.
-    fn refuse_several_segments(&self) -> Result<()> {
-        match self.superblock().shape() {
-            Shape::Fixed => Ok(()),
-            Shape::Growing => Err(Error::parameter(
-                "input",
-                "a growing filter",
-                "set operations take filters of one segment; build one from the keys",
-            )),
-            Shape::Rotating(_) => Err(Error::parameter(
-                "input",
-                "a rotating filter",
-                "set operations take filters of one segment; build one from the keys",
-            )),
-        }
+    pub(super) fn refuse_several_segments(&self) -> Result<()> {
+        let shape = match self.superblock().shape() {
+            Shape::Fixed => return Ok(()),
+            Shape::Growing => "a growing filter",
+            Shape::Rotating(_) => "a rotating filter",
+        };
+        let reason = "this takes filters of one segment; build one from the keys";
+        Err(Error::parameter("input", shape, reason))
     }
 
     /// Says which input an error is about.
@@ -83,8 +88,8 @@ impl Source {
         &self.reader.examined().loaded.superblock
     }
 
-    fn record(&self) -> &SegmentRecord {
-        &self.reader.examined().loaded.slot.segments[0]
+    pub(super) fn record(&self) -> &SegmentRecord {
+        &self.reader.examined().loaded.slot.segments[self.index]
     }
 
     pub(super) fn segments(&self) -> usize {
@@ -100,7 +105,7 @@ impl Source {
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
-        self.reader.geometry()
+        &self.record().geometry
     }
 
     pub(super) fn pages(&self) -> u64 {
@@ -119,7 +124,8 @@ impl Source {
     pub(crate) fn adds(&self) -> u64 {
         let journalled = self.reader.examined().journalled.as_ref();
         // The records of a counting file are changes of counters, not adds.
-        let journalled = journalled.filter(|_| self.cells() == CellKind::Plain);
+        let newest = self.index + 1 == self.segments();
+        let journalled = journalled.filter(|_| newest && self.cells() == CellKind::Plain);
         self.record().adds.saturating_add(journalled.map_or(0, |journalled| journalled.keys))
     }
 
@@ -135,7 +141,7 @@ impl Source {
     /// What turns the data back into what the page table describes.
     fn before(&self) -> &Patches {
         let journalled = self.reader.examined().journalled.as_ref();
-        journalled.map_or(&[], |journalled| &journalled.changes[0].before)
+        journalled.map_or(&[], |journalled| &journalled.changes[self.index].before)
     }
 
     /// What the page table says of some pages.
@@ -146,7 +152,7 @@ impl Source {
 
     /// How full the file was at its last checkpoint, from its page table.
     pub(super) fn tabled(&self) -> &Counted {
-        &self.reader.examined().counted[0]
+        &self.reader.examined().counted[self.index]
     }
 
     /// How full the file is now: from the page table of one that was closed, and from the data of
@@ -169,7 +175,7 @@ impl Source {
             let table = self.entries(window.clone())?;
             let mut bytes = [0; PAGE];
             for (page, expected) in window.zip(table) {
-                self.reader.words().copy(page as usize * PAGE_WORDS, &mut bytes);
+                self.reader.words_of(self.index).copy(page as usize * PAGE_WORDS, &mut bytes);
                 match self.matches(page, &bytes, expected) {
                     true => take(page, &bytes),
                     false => doubtful.push(page),
@@ -203,7 +209,7 @@ impl Source {
             return Ok(());
         }
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
-        let (medium, words) = (self.reader.medium(), self.reader.words());
+        let (medium, words) = (self.reader.medium(), self.reader.words_of(self.index));
         let mut damaged = None;
         let offset = self.record().offset;
         settle_pages(medium, words, offset, pages, |page, bytes, verdict| {
@@ -219,8 +225,9 @@ impl Source {
         .map_err(|error| self.blame(error))?;
         let Some((page, lost)) = damaged else { return Ok(()) };
         // The whole extent of the damage is worth a second look: it is what the user has to know.
-        let one = Error::Damaged { count: 1, segment: 0, page, lost };
-        let all = recheck_pages(medium, words, offset).and_then(|check| check.refuse_damage(0));
+        let one = Error::Damaged { count: 1, segment: self.index as u32, page, lost };
+        let all =
+            recheck_pages(medium, words, offset).and_then(|check| check.refuse_damage(self.index));
         Err(self.blame(all.err().unwrap_or(one)))
     }
 

@@ -1,5 +1,6 @@
 //! Going through the pages of a result, on all cores and in bounded memory.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,16 +36,18 @@ pub(crate) enum Rule {
 
 /// Does `work` for a few pages after the other of a result of this geometry, on all cores, until
 /// one fails. Each thread has what `state` made for it, which is handed back in order.
-pub(super) fn each_few_pages<S: Send>(
+pub(super) fn each_few_pages<S: Send, I: Borrow<Source> + Sync>(
     geometry: &Geometry,
-    sources: &[Source],
+    sources: &[I],
     listener: Listener<'_>,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, Range<u64>) -> Result<()> + Sync,
 ) -> Result<Vec<S>> {
-    let Some(cells) = sources.first().map(Source::cells) else { return Ok(Vec::new()) };
+    let Some(cells) = sources.first().map(|source| source.borrow().cells()) else {
+        return Ok(Vec::new());
+    };
     let pages = geometry.pages(cells.bits());
-    let total: u64 = sources.iter().map(Source::pages).sum();
+    let total: u64 = sources.iter().map(|source| source.borrow().pages()).sum();
     let done = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
     let thread = |range: Range<u64>| {
@@ -70,14 +73,14 @@ pub(super) fn each_few_pages<S: Send>(
 
 /// Shows the pages that a rule makes of the inputs, a few at a time: the number of the first one,
 /// their bytes, and what a page table says of them. Tells how full the result is.
-pub(crate) fn combine(
+pub(crate) fn combine<I: Borrow<Source> + Sync>(
     geometry: &Geometry,
-    sources: &[Source],
+    sources: &[I],
     rule: Rule,
     listener: Listener<'_>,
     show: impl Fn(u64, &[u8], &[PageEntry]) -> Result<()> + Sync,
 ) -> Result<Counted> {
-    let cell_bits = sources.first().map_or(1, |source| source.cells().bits());
+    let cell_bits = sources.first().map_or(1, |source| source.borrow().cells().bits());
     let buffer = || vec![0; PAGES_AT_ONCE as usize * PAGE];
     let state = || (Counted::new(geometry, cell_bits), buffer(), buffer());
     let threads = each_few_pages(geometry, sources, listener, state, |state, pages| {
@@ -85,7 +88,7 @@ pub(crate) fn combine(
         let length = (pages.end - pages.start) as usize * PAGE;
         let (result, input) = (&mut result[..length], &mut input[..length]);
         result.fill(0);
-        for (at, source) in sources.iter().enumerate() {
+        for (at, source) in sources.iter().map(I::borrow).enumerate() {
             if rule == Rule::Union || at == 0 {
                 source.read_folded(geometry, pages.clone(), result)?;
                 continue;
