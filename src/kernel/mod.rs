@@ -25,8 +25,8 @@ const COUNTER_BITS: u32 = 4;
 /// Words of a block of the `line` layout.
 const LINE_WORDS: usize = 8;
 
-/// How many keys ahead a batch asks for its memory. Measured at 1 GiB: from 8 to 16 keys the time
-/// halves, from 24 on it stays the same, and beyond 64 it rises again.
+/// How many keys ahead a batch asks for its memory: a look-up takes a few nanoseconds, so that this
+/// many of them cover the hundred or so that memory takes to answer.
 const AHEAD: usize = 32;
 
 /// Environment variable that, set to `portable`, keeps handles from using SIMD instructions.
