@@ -43,6 +43,7 @@
 mod builder;
 mod engine;
 mod error;
+mod examine;
 mod fill;
 mod filter;
 mod format;

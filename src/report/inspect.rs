@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::{Counted, Health};
 use crate::error::{Error, Result};
+use crate::examine::{Examined, examine};
 use crate::format::{CellKind, FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
 use crate::geometry::Geometry;
 use crate::plan::{self, Estimate};
-use crate::reader::{Examined, examine};
 use crate::storage::FileMedium;
 
 /// What a file says of itself; made by [`inspect`].

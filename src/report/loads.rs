@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::engine::split_on_all_cores;
 use crate::error::{Error, Result};
+use crate::examine::examine;
 use crate::format::SegmentRecord;
 use crate::geometry::{Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
 use crate::plan::{LoadLaw, LoadVerdict};
-use crate::reader::examine;
 use crate::storage::{FileMedium, Map, Mapping, Medium, Words};
 
 /// Blocks that are counted in one go.

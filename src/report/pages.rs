@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::engine::visit_table;
 use crate::error::{Error, Result};
-use crate::reader::examine;
+use crate::examine::examine;
 use crate::storage::FileMedium;
 
 /// What the page table says of one data page; made by [`inspect_pages`].

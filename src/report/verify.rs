@@ -6,8 +6,8 @@ use std::path::Path;
 use super::Health;
 use crate::engine::{PageCheck, recheck_pages};
 use crate::error::{Error, Result};
+use crate::examine::{Examined, check_file, examine, map_segments};
 use crate::format::{SegmentRecord, region_of};
-use crate::reader::{Examined, check_file, examine, map_segments};
 use crate::storage::{FileMedium, Map, Mapping};
 
 /// What checking every page of a file gave; made by [`verify`].
