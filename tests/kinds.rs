@@ -433,3 +433,17 @@ fn options_that_contradict_each_other_are_refused() {
     }
     assert!(options().kind(CellKind::Counting).build(&path).is_err());
 }
+
+/// Folding would have to add counters that are not those of one key.
+#[test]
+fn counters_are_not_folded() {
+    let (folder, path) = place();
+    let options = Options::new().capacity(1000).false_positive_rate(0.01);
+    options.kind(CellKind::Counting).create(&path).unwrap().close().unwrap();
+    let small = folder.path().join("small.bloom");
+    let error = SetOperation::new().fold(&path, 2, &small).unwrap_err();
+    assert!(error.to_string().contains("counters cannot be folded"), "{error}");
+    let error = SetOperation::new().fold_to_rate(&path, 0.5, &small).unwrap_err();
+    assert!(error.to_string().contains("counters cannot be folded"), "{error}");
+    assert!(!small.exists());
+}

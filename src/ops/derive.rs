@@ -8,7 +8,7 @@ use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::engine::{finish_file, write_table_part};
 use crate::error::{Error, Result};
-use crate::format::{Shape, Superblock, first_extent};
+use crate::format::{CellKind, Shape, Superblock, first_extent};
 use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::plan::{self, Estimate, Plan};
 use crate::report::{Health, uuid_text};
@@ -233,6 +233,10 @@ impl<'a> SetOperation<'a> {
     }
 
     fn fold_source(&self, sources: &[Source], factor: u64, output: &Path) -> Result<Derivation> {
+        if factor > 1 && sources.iter().any(|source| source.cells() == CellKind::Counting) {
+            let reason = "counters cannot be folded: export the plain filter and fold that";
+            return Err(Error::parameter("kind", CellKind::Counting.name(), reason));
+        }
         // Refuses files that no operation can take.
         let geometry = common_geometry(sources)?.folded(factor)?;
         self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), output)
