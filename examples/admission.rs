@@ -28,9 +28,8 @@ impl Seen {
 
     /// Whether the object was asked for before; notes that it was asked for now.
     fn again(&mut self, object: &[u8]) -> Result<bool, Box<dyn Error>> {
-        let before = self.filter.contains(object);
-        self.filter.add(object)?;
-        Ok(before)
+        let new = self.filter.add(object)?;
+        Ok(!new)
     }
 }
 
