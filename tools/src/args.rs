@@ -1,10 +1,12 @@
 //! The command line: what can be said, checked before anything is done.
 
+mod kinds;
 mod operations;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub(crate) use kinds::{ExportArgs, KindArgs, RemoveArgs, RotateArgs};
 pub(crate) use operations::{CombineArgs, CompareArgs, ResultArgs, ShrinkArgs, WhichArgs};
 
 use bloomfile::{Layout, Options};
@@ -31,6 +33,7 @@ Example:
   bloomfile merge -o all.bloom a.bloom b.bloom the keys of both in one file
 
 Exit status: 0 done, 2 error. check, which: 0 some key may be present, 1 none.
+remove: 0 all removed, 1 some were not in.
 verify: 0 sound, 1 damaged, 2 could not tell.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -52,6 +55,10 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Add keys to a filter
     Add(AddArgs),
+    /// Take keys out of a counting filter
+    Remove(RemoveArgs),
+    /// Drop the oldest generation of a rotating filter and start a new one
+    Rotate(RotateArgs),
     /// Print the keys that may be present
     Check(CheckArgs),
     /// Show what a file is, how full, and what to do about it
@@ -68,6 +75,8 @@ pub(crate) enum Command {
     Intersect(CombineArgs),
     /// Make a smaller filter of the same keys
     Shrink(ShrinkArgs),
+    /// Make the plain filter of a counting one
+    Export(ExportArgs),
     /// Show how two filters relate: keys in common, bits, pages
     Compare(CompareArgs),
     /// Print, for each key, the filters that may hold it
@@ -280,15 +289,25 @@ pub(crate) struct PrecheckArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
+A filter that has grown stays in its parts, which cost space and time: nothing can make one of them
+without the keys. Where there are the keys, build makes a filter of the right size from them.
+
 Examples:
   bloomfile create seen.bloom --capacity 10M --fpr 0.1% --meta keys='URLs, lower case'
-  bloomfile create matrix.bloom --rows 30 --row-bits 2.5M")]
+  bloomfile create matrix.bloom --rows 30 --row-bits 2.5M
+  bloomfile create users.bloom -n 1M -p 1% --kind counting          keys can be removed
+  bloomfile create log.bloom -n 10k -p 1% --grow                    for any number of keys
+  bloomfile create day.bloom -n 1M -p 1% --generations 24           forgets: see rotate
+  bloomfile create quota.bloom -n 1M -p 1% --when-full refuse       never above its rate")]
 pub(crate) struct CreateArgs {
     /// The file to make
     pub(crate) file: PathBuf,
 
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
 
     #[command(flatten)]
     pub(crate) new_file: NewFileArgs,
@@ -342,7 +361,8 @@ pub(crate) struct BuildArgs {
 #[command(after_help = "\
 When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C or a
 polite kill (SIGINT, SIGTERM), it makes safe what it has added and says how far it came. Adding a
-key again changes nothing, so the same command may always be given again.
+key again changes nothing, so the same command may always be given again; only a counting filter
+counts it again, unless --resume skips it.
 
 Exit status: 0 done, 2 error, 130 or 143 (128 + signal) when interrupted.
 

@@ -3,16 +3,14 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bloomfile::{Filter, Hasher, Recovery};
+use bloomfile::{CellKind, Filter, Hasher, Recovery, WhenFull};
 use serde::Serialize;
 
 use super::warn_if_over_capacity;
 use crate::args::AddArgs;
 use crate::failure::{Failure, Result};
-use crate::interrupt::on_interrupt;
+use crate::interrupt::Interruptible;
 use crate::keys::{self, Piece, Sink};
 use crate::{EXIT_ERROR, output, units};
 
@@ -34,38 +32,26 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
         (false, Some(mark)) => Marking::AtEnd(mark),
         (false, None) => Marking::None,
     };
-    let progress = Arc::new(Mutex::new(Progress {
+    let progress = Progress {
         path: args.file.clone(),
         sync_every: args.sync_every,
         marking,
         filter: None,
+        one_by_one: false,
         read: 0,
         unsynced: 0,
         keys: 0,
         new: 0,
-    }));
-    let interrupted = on_interrupt({
-        let progress = Arc::clone(&progress);
-        // Holds the progress to the end: the main thread adds nothing more.
-        move |status| std::process::exit(end_early(&mut lock(&progress), status))
-    })
-    .map_err(|error| Failure::new(format!("cannot watch for Ctrl-C: {error}")))?;
-
-    let filter = Filter::open(&args.file).map_err(Failure::file(&args.file))?;
-    if let Some(recovery) = filter.recovery().filter(|_| !args.quiet) {
-        tell_recovery(&args.file, recovery);
-    }
-    let mut adding = Adding {
-        hasher: filter.hasher(),
-        progress: &progress,
-        held: None,
-        interrupted: &interrupted,
     };
-    adding.hold().start(filter);
+    let mut progress = Interruptible::new(progress, end_early)?;
+
+    let filter = open(&args.file, args.quiet)?;
+    let hasher = filter.hasher();
+    progress.hold().start(filter)?;
+    let mut adding = Adding { hasher, progress };
     let visited = keys::visit(&sources, &args.keys, args.quiet, &mut adding);
 
-    let progress = adding.hold();
-    let used = progress.filter.as_ref().map(|filter| (filter.adds(), filter.capacity()));
+    let progress = adding.progress.hold();
     // Also when reading failed: what was added stays, so it shall be safe.
     let mark = progress.finish(visited.is_ok())?;
     let keys = units::counted(progress.keys, "key");
@@ -75,9 +61,7 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     })?;
     progress.refuse_short_input()?;
     if !args.quiet {
-        if let Some((adds, capacity)) = used {
-            warn_if_over_capacity(&args.file, adds, capacity);
-        }
+        warn_if_overfull(&args.file)?;
         if args.json {
             output::json(&AddOutput {
                 schema: 1,
@@ -102,6 +86,28 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a filter for writing, and says so if it had to be recovered.
+pub(super) fn open(path: &Path, quiet: bool) -> Result<Filter> {
+    let filter = Filter::open(path).map_err(Failure::file(path))?;
+    if let Some(recovery) = filter.recovery().filter(|_| !quiet) {
+        tell_recovery(path, recovery);
+    }
+    Ok(filter)
+}
+
+/// Warns when the part of a file that takes the adds holds more keys than it was made for.
+fn warn_if_overfull(path: &Path) -> Result<()> {
+    let inspection = bloomfile::inspect(path).map_err(Failure::file(path))?;
+    if let Some(newest) = inspection.segments.last() {
+        let remedy = match inspection.generations {
+            Some(_) => "rotate it",
+            None => "build a larger one",
+        };
+        warn_if_over_capacity(path, newest.adds, newest.capacity, remedy);
+    }
+    Ok(())
 }
 
 fn tell_recovery(path: &Path, recovery: &Recovery) {
@@ -134,6 +140,9 @@ struct Progress {
     marking: Marking,
     /// None before it is open and after it was closed.
     filter: Option<Filter>,
+    /// Whether keys are added one at a time: where one may be refused, and where adding one again
+    /// makes a difference, it has to be known exactly how far the work has come.
+    one_by_one: bool,
     /// Keys of the input, those that were skipped included.
     read: u64,
     /// Keys handed to the filter since the last sync.
@@ -144,16 +153,16 @@ struct Progress {
     new: u64,
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Progress {
-    fn start(&mut self, filter: Filter) {
+    fn start(&mut self, filter: Filter) -> Result<()> {
+        let inspection = bloomfile::inspect(&self.path).map_err(Failure::file(&self.path))?;
+        self.one_by_one =
+            inspection.when_full == WhenFull::Refuse || inspection.kind == CellKind::Counting;
         if let Marking::Position { skip } = &mut self.marking {
             *skip = filter.mark();
         }
         self.filter = Some(filter);
+        Ok(())
     }
 
     /// Adds keys by their hashes, and syncs whenever it is time to.
@@ -166,7 +175,10 @@ impl Progress {
         let failed = Failure::file(&self.path);
         let Some(filter) = &self.filter else { return Ok(()) };
         while !hashes.is_empty() {
-            let until_sync = self.sync_every.saturating_sub(self.unsynced);
+            let until_sync = match self.one_by_one {
+                true => 1,
+                false => self.sync_every.saturating_sub(self.unsynced),
+            };
             let (now, later) = match usize::try_from(until_sync) {
                 Ok(count @ 1..) if count < hashes.len() => hashes.split_at(count),
                 _ => (hashes, &[][..]),
@@ -222,19 +234,22 @@ impl Progress {
 
 /// Makes safe what was added, says how far that is, and returns the exit status.
 fn end_early(progress: &mut Progress, status: i32) -> i32 {
-    if progress.filter.is_none() {
-        return status;
-    }
+    let Some(filter) = &progress.filter else { return status };
+    let counts = filter.kind() == CellKind::Counting;
     match progress.finish(false) {
         Ok(mark) => {
             let again = match (mark, &progress.marking) {
-                (Some(mark), _) => format!("from mark {mark}"),
-                (None, Marking::AtEnd(_)) => "from the start; the mark was not set".into(),
-                (None, _) => "from the start".into(),
+                (Some(mark), _) => format!("the same command goes on from mark {mark}"),
+                (None, _) if counts => {
+                    "go on with the keys after them: these would count twice".into()
+                }
+                (None, Marking::AtEnd(_)) => {
+                    "the same command goes on from the start; the mark was not set".into()
+                }
+                (None, _) => "the same command goes on from the start".into(),
             };
             output::note(format_args!(
-                "{}: interrupted: {} read, {} of them new, all of them safe; the same command goes \
-                 on {again}",
+                "{}: interrupted: {} read, {} of them new, all of them safe; {again}",
                 progress.path.display(),
                 units::counted(progress.keys, "key"),
                 units::count(progress.new),
@@ -248,25 +263,16 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
     }
 }
 
-/// Adds keys to an open filter. Holds the progress while there are keys at hand, and lets go of it
-/// while it waits for more.
-struct Adding<'a> {
+/// Adds keys to an open filter.
+struct Adding {
     hasher: Hasher,
-    progress: &'a Mutex<Progress>,
-    held: Option<MutexGuard<'a, Progress>>,
-    interrupted: &'a AtomicBool,
-}
-
-impl Adding<'_> {
-    fn hold(&mut self) -> &mut Progress {
-        self.held.get_or_insert_with(|| lock(self.progress))
-    }
+    progress: Interruptible<Progress>,
 }
 
 /// Keys added before it is looked whether someone wants it to end.
 const KEYS_AT_ONCE: usize = 1 << 14;
 
-impl Sink for Adding<'_> {
+impl Sink for Adding {
     type Part = Vec<u64>;
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
@@ -275,20 +281,13 @@ impl Sink for Adding<'_> {
 
     fn take(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
         for hashes in hashes.chunks(KEYS_AT_ONCE) {
-            if self.interrupted.load(Ordering::Relaxed) {
-                self.held = None;
-                loop {
-                    // The thread that was told of the signal ends the process.
-                    std::thread::park();
-                }
-            }
-            self.hold().add(hashes)?;
+            self.progress.hold_or_end().add(hashes)?;
         }
         Ok(ControlFlow::Continue(()))
     }
 
     fn pause(&mut self) -> Result<()> {
-        self.held = None;
+        self.progress.let_go();
         Ok(())
     }
 }

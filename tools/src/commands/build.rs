@@ -59,7 +59,7 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     builder.finish().map_err(&failed)?;
     if !args.quiet {
         warn_of_plan(&args.file, &plan, args.quiet);
-        warn_if_over_capacity(&args.file, adds, plan.capacity());
+        warn_if_over_capacity(&args.file, adds, plan.capacity(), "build a larger one");
         let file = args.file.display();
         let file_bytes = options.file_bytes().map_err(&failed)?;
         if args.json {

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::Plan;
+use bloomfile::{CellKind, Plan};
 use serde::Serialize;
 
-use crate::args::CreateArgs;
+use crate::args::{CreateArgs, KindArgs};
 use crate::failure::{Failure, Result};
 use crate::{output, units};
 
@@ -22,7 +22,8 @@ struct CreateOutput {
 
 pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
-    let options = args.new_file.apply(args.shape.options());
+    args.kind.check()?;
+    let options = args.new_file.apply(args.kind.apply(args.shape.options()));
     let failed = Failure::file(&args.file);
     let plan = options.plan().map_err(&failed)?;
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
@@ -38,7 +39,8 @@ pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
         })?;
     } else if !args.quiet {
         let size = units::size(file_bytes);
-        output::line(format_args!("{}: created, {size}; {}", args.file.display(), purpose(&plan)))?;
+        let purpose = purpose(&plan, &args.kind, args.shape.fpr);
+        output::line(format_args!("{}: created, {size}; {purpose}", args.file.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,12 +52,20 @@ pub(super) fn warn_of_plan(path: &Path, plan: &Plan, quiet: bool) {
     }
 }
 
-/// What a plan is for, in a few words.
-fn purpose(plan: &Plan) -> String {
-    match (plan.capacity(), plan.expected_rate()) {
-        (Some(capacity), Some(rate)) => {
-            format!("for {} at a rate of {}", units::counted(capacity, "key"), units::percent(rate))
+/// What a filter is for, in a few words.
+fn purpose(plan: &Plan, kind: &KindArgs, target: Option<f64>) -> String {
+    let counting = if kind.kind == CellKind::Counting { "counting; " } else { "" };
+    let generations = match kind.generations {
+        Some(generations) => format!("{} generations, each ", units::count(generations)),
+        None => String::new(),
+    };
+    let keys = plan.capacity().map(|capacity| units::counted(capacity, "key"));
+    let purpose = match (keys, plan.expected_rate(), target) {
+        (Some(keys), _, Some(rate)) if kind.grows() => {
+            format!("for {keys} and then more, at a rate of at most {}", units::percent(rate))
         }
+        (Some(keys), Some(rate), _) => format!("for {keys} at a rate of {}", units::percent(rate)),
         _ => plan.geometry().to_string(),
-    }
+    };
+    format!("{counting}{generations}{purpose}")
 }

@@ -1,4 +1,4 @@
-//! `bloomfile merge`, `intersect` and `shrink`: new files from old ones.
+//! `bloomfile merge`, `intersect`, `shrink` and `export`: new files from old ones.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use bloomfile::{Derivation, Error, Health, InputSummary, SetOperation};
 use serde::Serialize;
 
 use super::keys_estimated;
-use crate::args::{CombineArgs, ResultArgs, ShrinkArgs};
+use crate::args::{CombineArgs, ExportArgs, ResultArgs, ShrinkArgs};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
 use crate::{output, units};
@@ -39,6 +39,11 @@ pub(crate) fn shrink(args: &ShrinkArgs) -> Result<ExitCode> {
         (Some(factor), _) => operation.fold(&args.file, factor, output),
         (None, rate) => operation.fold_to_rate(&args.file, rate.unwrap_or(0.0), output),
     })
+}
+
+pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode> {
+    let files = std::slice::from_ref(&args.file);
+    run(&args.result, files, "", |operation, output| operation.export(&args.file, output))
 }
 
 fn run(

@@ -10,7 +10,9 @@ mod derive;
 mod documents;
 mod inspect;
 mod plan;
+mod remove;
 mod repair;
+mod rotate;
 mod verify;
 mod which;
 
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 use bloomfile::plan::Estimate;
 
 use crate::args::Command;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::interrupt::on_interrupt;
 use crate::{output, units};
 
@@ -28,7 +30,11 @@ use crate::{output, units};
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
     if matches!(
         command,
-        Command::Build(_) | Command::Merge(_) | Command::Intersect(_) | Command::Shrink(_)
+        Command::Build(_)
+            | Command::Merge(_)
+            | Command::Intersect(_)
+            | Command::Shrink(_)
+            | Command::Export(_)
     ) {
         leave_nothing_when_interrupted()?;
     }
@@ -37,6 +43,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Create(args) => create::run(&args),
         Command::Build(args) => build::run(args),
         Command::Add(args) => add::run(args),
+        Command::Remove(args) => remove::run(args),
+        Command::Rotate(args) => rotate::run(&args),
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
@@ -47,6 +55,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Merge(args) => derive::merge(&args),
         Command::Intersect(args) => derive::intersect(&args),
         Command::Shrink(args) => derive::shrink(&args),
+        Command::Export(args) => derive::export(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),
     }
@@ -57,18 +66,17 @@ fn leave_nothing_when_interrupted() -> Result<()> {
     on_interrupt(|status| {
         bloomfile::discard_unfinished();
         std::process::exit(status)
-    })
-    .map_err(|error| Failure::new(format!("cannot watch for Ctrl-C: {error}")))?;
+    })?;
     Ok(())
 }
 
-/// Warns when a filter holds more keys than it was made for.
-fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>) {
+/// Warns when a filter holds more keys than it was made for, and says what to do about it.
+fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>, remedy: &str) {
     if let Some(capacity) = capacity.filter(|&capacity| adds > capacity) {
         output::warn(
             path,
             format_args!(
-                "holds {}, made for {}: its rate is higher than planned; build a larger one",
+                "holds {}, made for {}: its rate is higher than planned; {remedy}",
                 units::counted(adds, "key"),
                 units::count(capacity)
             ),
@@ -89,7 +97,7 @@ fn keys_estimated(keys: &Estimate) -> String {
             format!("{} keys or more: too full to tell", whole(*low))
         }
         Estimate { value, low, high } if whole(*low) == whole(*high) => {
-            format!("about {} keys", whole(*value))
+            format!("about {}", units::counted(value.round() as u64, "key"))
         }
         Estimate { value, low, high } => {
             format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))

@@ -177,3 +177,50 @@ fn a_bad_line_leaves_what_came_before_it_resumable() {
         "",
     );
 }
+
+/// Removing is not to be repeated, so that it says where to go on.
+#[test]
+fn an_interrupted_remove_says_how_far_it_came() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 1000 -p 1e-3 --kind counting --journal 4096").is(0, "", "");
+    sandbox.run_with("add -q a.bloom", numbers(1000)).is(0, "", "");
+    let mut child = sandbox.spawn("remove a.bloom");
+    // The removals become visible when they no longer fit the journal, most of them at the end.
+    child.stdin.as_mut().unwrap().write_all(format!("wolf\n{}", numbers(500)).as_bytes()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sandbox.run("check -q a.bloom 1").code == Some(0) {
+        assert!(Instant::now() < deadline, "nothing was removed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "-INT");
+    let ran = end(child);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""));
+    let (absent, told) = ran.err.split_once('\n').unwrap();
+    assert_eq!(absent, "bloomfile: a.bloom: wolf is not in it");
+    let read = told.strip_prefix("bloomfile: a.bloom: interrupted: ").unwrap();
+    let (read, rest) = read.split_once(" keys read, ").unwrap();
+    let read: u64 = read.parse().unwrap();
+    assert_eq!(rest, format!("{} of them removed; go on with the keys after them\n", read - 1));
+    let left = sandbox.run_with("check -c a.bloom", numbers(1000)).out;
+    let left: u64 = left.trim().parse().unwrap();
+    // But for a false positive or two.
+    assert!((1001 - read..1004 - read).contains(&left), "{read} read, {left} left");
+    sandbox.run("verify -q a.bloom").is(0, "", "");
+}
+
+/// A counting filter counts a key as often as it is added: the same keys again would be wrong.
+#[test]
+fn an_interrupted_add_to_counters_says_where_to_go_on() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 1000 -p 1e-6 --kind counting").is(0, "", "");
+    let mut child = sandbox.spawn("add a.bloom --sync-every 1");
+    feed(&sandbox, &mut child, "cow\ncow\nsheep\n");
+    signal(&child, "-INT");
+    end(child).is(
+        130,
+        "",
+        "bloomfile: a.bloom: interrupted: 3 keys read, 2 of them new, all of them safe; go on with \
+         the keys after them: these would count twice\n",
+    );
+    sandbox.run("remove -q a.bloom cow cow sheep").is(0, "", "");
+}

@@ -12,6 +12,7 @@ mod inspect;
 mod interrupts;
 mod json;
 mod keys;
+mod kinds;
 mod lists;
 mod operations;
 mod processes;

@@ -204,6 +204,7 @@ fn inspect_says_it_on_one_screen() {
         "a.bloom: a Bloom filter (bloomfile format 1), 1.02 MiB
 
   made for      1,000 keys, rate at most 1 %
+  when full     takes more keys, at a higher rate
   layout        line: 20 lines with 8 rows of 64 cells
   holds         about 1,004 keys (987 to 1,021); 997 adds changed it
   full          54.4 % of its bits are set; at 100 % of its capacity
@@ -214,7 +215,7 @@ fn inspect_says_it_on_one_screen() {
   identity      66db0e8b-0f14-8b3e-b579-acd6a541079b
   fill          █████████████████████▊·················· 54.4 %
   health        closed in good order
-  advice        none as it is; it is as full as planned, so build a larger one before adding more
+  advice        fine as it is; at 100 %, so build a larger one before adding more
 ",
         "",
     );
@@ -232,7 +233,7 @@ fn inspect_advises() {
         advice("-n 1000", 500),
         "none; bloomfile verify a.bloom checks the data, which was not read here"
     );
-    assert!(advice("-n 1000", 950).starts_with("none as it is; it is as full as planned"));
+    assert!(advice("-n 1000", 950).starts_with("fine as it is; at 9"));
     assert!(advice("-n 1000", 1200).starts_with("build a larger one: it holds more keys than"));
     assert!(advice("-n 100", 5000).starts_with("build a larger one: this one says \"maybe\""));
     // Every bit set: the estimate has no upper end.

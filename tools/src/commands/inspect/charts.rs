@@ -107,16 +107,15 @@ pub(crate) fn fills(
     path: &Path,
     segments: &[SegmentInspection],
 ) -> Result<()> {
-    // Several segments get a line each.
-    let lines = if segments.len() == 1 { MAP_LINES } else { 1 };
-    let maps = page_maps(path, segments, MAP_COLUMNS * lines)?;
+    let [segment] = segments else {
+        for (index, segment) in segments.iter().enumerate() {
+            listing.row(&format!("segment {index}"), segment_bar(segment));
+        }
+        return Ok(());
+    };
+    listing.row("fill", bars(segment));
     let colour = output::colour();
-    for (index, (segment, map)) in segments.iter().zip(&maps).enumerate() {
-        let label = |what: &str| match segments.len() {
-            1 => what.to_owned(),
-            _ => format!("{what} {index}"),
-        };
-        listing.row(&label("fill"), bars(segment));
+    for map in page_maps(path, segments, MAP_COLUMNS * MAP_LINES)? {
         if map.pages < 2 {
             continue;
         }
@@ -125,13 +124,22 @@ pub(crate) fn fills(
             .chunks(MAP_COLUMNS)
             .map(|line| line.iter().map(|&fill| cell(fill, colour)).collect())
             .collect();
-        let caption = match segments.len() {
-            1 => format!("\n{}", map.caption()),
-            _ => String::new(),
-        };
-        listing.row(&label("pages"), lines.join("\n") + &caption);
+        listing.row("pages", format!("{}\n{}", lines.join("\n"), map.caption()));
     }
     Ok(())
+}
+
+/// One of several segments on a line.
+fn segment_bar(segment: &SegmentInspection) -> String {
+    let keys = units::count(segment.keys.value.round() as u64);
+    let of = segment.capacity.map(|capacity| format!(" of {}", units::count(capacity)));
+    format!(
+        "{} {:<7} about {keys}{} keys, rate {}",
+        bar(segment.fill, BAR_WIDTH / 2),
+        units::percent(segment.fill),
+        of.unwrap_or_default(),
+        units::percent(segment.rate_now)
+    )
 }
 
 /// One bar, or one for each row of the `rows` layout.

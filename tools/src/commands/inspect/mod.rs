@@ -6,8 +6,7 @@ mod html;
 
 use std::process::ExitCode;
 
-use bloomfile::plan::Estimate;
-use bloomfile::{BlockLoads, CellKind, Health, Inspection, SegmentInspection, WhenFull};
+use bloomfile::{BlockLoads, CellKind, Health, Inspection, WhenFull};
 use serde::Serialize;
 
 use super::keys_estimated;
@@ -70,10 +69,8 @@ fn summary(args: &InspectArgs) -> Result<()> {
 fn listing(inspection: &Inspection) -> Listing {
     let mut listing = Listing::default();
     listing.row("made for", purpose(inspection));
-    match &inspection.segments[..] {
-        [segment] => fullness(&mut listing, segment),
-        _ => several(&mut listing, inspection),
-    }
+    listing.row_if("when full", inspection.capacity.map(|_| policy(inspection)));
+    fullness(&mut listing, inspection);
     let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
     let journal = units::size(inspection.journal_bytes);
     listing.row("space", format!("{} of data, {journal} of journal", units::size(data)));
@@ -96,30 +93,6 @@ fn purpose(inspection: &Inspection) -> String {
     }
 }
 
-/// What several segments hold together, and each by itself.
-fn several(listing: &mut Listing, inspection: &Inspection) {
-    let adds: u64 = inspection.segments.iter().map(|segment| segment.adds).sum();
-    let adds = units::counted(adds, "add");
-    listing.row("holds", format!("{}; {adds} changed it", keys_estimated(&inspection.keys())));
-    listing.row("rate now", units::rate(inspection.rate_now()));
-    for (index, segment) in inspection.segments.iter().enumerate() {
-        let share = segment.capacity.map(|capacity| {
-            let share = segment.keys.value / capacity as f64;
-            format!(" at {} of its capacity", units::percent(share))
-        });
-        listing.row(
-            &format!("segment {index}"),
-            format!(
-                "{}\n{}{}, rate {}",
-                segment.geometry,
-                keys_estimated(&segment.keys),
-                share.unwrap_or_default(),
-                units::percent(segment.rate_now)
-            ),
-        );
-    }
-}
-
 /// What kind of filter it is.
 fn kind(inspection: &Inspection) -> String {
     let counting = match inspection.kind {
@@ -135,19 +108,45 @@ fn kind(inspection: &Inspection) -> String {
     }
 }
 
-fn fullness(listing: &mut Listing, segment: &SegmentInspection) {
-    listing.row("layout", segment.geometry);
-    let estimate = keys_estimated(&segment.keys);
-    let adds = units::counted(segment.adds, "add");
+/// What happens when the part that takes the adds is full.
+fn policy(inspection: &Inspection) -> String {
+    match (inspection.generations, inspection.rotate_after, inspection.when_full) {
+        (Some(_), Some(adds), _) => {
+            format!("rotates after {}: the oldest generation goes", units::counted(adds, "add"))
+        }
+        (Some(_), None, _) => "takes more keys, at a higher rate, until it is rotated".into(),
+        (.., WhenFull::Grow) => "grows: a larger segment is appended".into(),
+        (.., WhenFull::Refuse) => "refuses new keys".into(),
+        _ => "takes more keys, at a higher rate".into(),
+    }
+}
+
+fn fullness(listing: &mut Listing, inspection: &Inspection) {
+    let segments = &inspection.segments;
+    let Some(newest) = segments.last() else { return };
+    listing.row("layout", newest.geometry);
+    let estimate = keys_estimated(&inspection.keys());
+    let adds = units::counted(segments.iter().map(|segment| segment.adds).sum(), "add");
     listing.row("holds", format!("{estimate}; {adds} changed it"));
-    let share = segment.capacity.map(|capacity| {
-        let share = segment.keys.value / capacity as f64;
-        format!("; at {} of its capacity", units::percent(share))
-    });
-    let fill = units::percent(segment.fill);
-    listing.row("full", format!("{fill} of its bits are set{}", share.unwrap_or_default()));
-    listing.row("rate now", units::rate(segment.rate_now));
-    listing.row_if("at capacity", segment.rate_at_capacity.map(units::rate));
+    let share = newest_share(inspection).map(units::percent);
+    if segments.len() == 1 {
+        let share = share.map(|share| format!("; at {share} of its capacity")).unwrap_or_default();
+        listing.row("full", format!("{} of its bits are set{share}", units::percent(newest.fill)));
+    } else {
+        let share = share.map(|share| format!("; the newest is at {share} of its capacity"));
+        let parts = units::counted(segments.len() as u64, "segment");
+        listing.row("in use", format!("{parts}{}", share.unwrap_or_default()));
+    }
+    listing.row("rate now", units::rate(inspection.rate_now()));
+    if segments.len() == 1 {
+        listing.row_if("at capacity", newest.rate_at_capacity.map(units::rate));
+    }
+}
+
+/// How much of the capacity of the segment that takes the adds is used.
+fn newest_share(inspection: &Inspection) -> Option<f64> {
+    let newest = inspection.segments.last()?;
+    newest.capacity.map(|capacity| newest.keys.value / capacity as f64)
 }
 
 fn health(inspection: &Inspection) -> String {
@@ -176,23 +175,28 @@ fn advice(file: &str, inspection: &Inspection) -> String {
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < /dev/null");
     }
-    let segments = &inspection.segments;
-    let rate = segments.iter().map(|segment| segment.rate_now).fold(0.0, f64::max);
-    let sum = |part: fn(&Estimate) -> f64| segments.iter().map(|segment| part(&segment.keys)).sum();
-    let (keys, fewest): (f64, f64) = (sum(|keys| keys.value), sum(|keys| keys.low));
-    // What grows or rotates makes room by itself.
-    let bounded = inspection.when_full != WhenFull::Grow && inspection.generations.is_none();
-    match inspection.capacity.filter(|_| bounded).map(|capacity| capacity as f64) {
-        _ if rate > USELESS_RATE => {
-            "build a larger one: this one says \"maybe\" to most absent keys".into()
+    let rate = inspection.rate_now();
+    if rate > USELESS_RATE {
+        return "build a larger one: this one says \"maybe\" to most absent keys".into();
+    }
+    let nothing = format!("none; bloomfile verify {file} checks the data, which was not read here");
+    let Some((newest, share)) = inspection.segments.last().zip(newest_share(inspection)) else {
+        return nothing;
+    };
+    let rotates = inspection.rotate_after.is_some();
+    if share < NEARLY_FULL || rotates || inspection.when_full == WhenFull::Grow {
+        return nothing;
+    }
+    let overfull = newest.capacity.is_some_and(|capacity| newest.keys.low > capacity as f64);
+    let share = units::percent(share);
+    match (inspection.generations, inspection.when_full) {
+        (Some(_), _) => {
+            format!("rotate it, its newest generation is at {share}: bloomfile rotate {file}")
         }
-        Some(capacity) if fewest > capacity => {
-            "build a larger one: it holds more keys than it was made for".into()
+        (None, WhenFull::Refuse) => {
+            format!("build a larger one: at {share} of its capacity, it soon refuses new keys")
         }
-        Some(capacity) if keys > NEARLY_FULL * capacity => {
-            "none as it is; it is as full as planned, so build a larger one before adding more"
-                .into()
-        }
-        _ => format!("none; bloomfile verify {file} checks the data, which was not read here"),
+        _ if overfull => "build a larger one: it holds more keys than it was made for".into(),
+        _ => format!("fine as it is; at {share}, so build a larger one before adding more"),
     }
 }

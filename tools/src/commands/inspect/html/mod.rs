@@ -96,17 +96,20 @@ impl Report {
     fn cards(&self) -> String {
         let inspection = &self.inspection;
         let segments = &inspection.segments;
-        let keys: f64 = segments.iter().map(|segment| segment.keys.value).sum();
-        let passed: f64 = segments.iter().map(|segment| 1.0 - segment.rate_now).product();
+        let keys = inspection.keys().value;
+        let rate = inspection.rate_now();
         let (cells, ones) = segments
             .iter()
             .fold((0, 0), |(cells, ones), segment| (cells + segment.cells, ones + segment.ones));
-        let capacity = inspection.capacity.map_or_else(
-            || "made for no number in particular".into(),
-            |capacity| {
-                format!("{} of {}", units::percent(keys / capacity as f64), units::count(capacity))
-            },
-        );
+        let share = super::newest_share(inspection).map(units::percent);
+        let capacity = match (share, inspection.capacity, segments.len() as u64) {
+            (Some(share), Some(capacity), 1) => format!("{share} of {}", units::count(capacity)),
+            (Some(share), _, parts) => {
+                let parts = units::counted(parts, "segment");
+                format!("in {parts}, the newest {share} full")
+            }
+            _ => "made for no number in particular".into(),
+        };
         let newest = segments.last().and_then(|segment| segment.rate_at_capacity);
         let cards = [
             ("Keys, about", units::count(keys.round() as u64), capacity),
@@ -115,7 +118,7 @@ impl Report {
                 units::percent(ones as f64 / cells.max(1) as f64),
                 format!("{} of {}", units::count(ones), units::count(cells)),
             ),
-            ("False positives now", units::percent(1.0 - passed), tries(1.0 - passed)),
+            ("False positives now", units::percent(rate), tries(rate)),
             (
                 "False positives at capacity",
                 newest.map_or_else(|| "–".into(), units::percent),
@@ -229,7 +232,10 @@ impl Report {
 
     fn parameters(&self) -> String {
         let inspection = &self.inspection;
-        let mut rows = vec![["Made for".into(), escape(&super::purpose(inspection))]];
+        let mut rows = vec![
+            ["Made for".into(), escape(&super::purpose(inspection))],
+            ["When full".into(), super::policy(inspection)],
+        ];
         for segment in &inspection.segments {
             rows.push(["Layout".into(), escape(&segment.geometry.to_string())]);
             rows.push(["Adds that changed it".into(), units::count(segment.adds)]);
