@@ -132,8 +132,12 @@ pub(crate) struct RemoveArgs {
     pub(crate) keys: KeyArgs,
 
     /// Print nothing but errors; keys that were not in only show in the exit status
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -149,8 +153,12 @@ pub(crate) struct RotateArgs {
     pub(crate) file: PathBuf,
 
     /// Print nothing but errors
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     pub(crate) quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -35,6 +35,9 @@ The files must have the same seed, layout and rows, as those built with the same
 the size of the smallest. Every page is checked as it is read: if one is damaged, nothing is made.
 A file may be written meanwhile: keys that were in when the command began are in OUT.
 
+Counters are added up. Growing filters made alike are merged segment by segment, which takes their
+rate above --fpr (inspect shows it): where there are the keys, build is better.
+
 An intersection also has bits that different keys set in each file, so it seems to hold more keys
 than the files have in common; compare tells how many that are.
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::{CellKind, Error, Filter, Hasher};
+use serde::Serialize;
 
 use super::add::open;
 use crate::args::RemoveArgs;
@@ -15,6 +16,17 @@ use crate::{EXIT_ERROR, output, units};
 
 /// Exit status when some keys were not in.
 const EXIT_NOT_IN: u8 = 1;
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct RemoveOutput {
+    schema: u32,
+    file: String,
+    keys: u64,
+    removed: u64,
+    absent: u64,
+    ambiguous: u64,
+}
 
 pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.from)?;
@@ -44,8 +56,18 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
     visited.map_err(|failure| {
         failure.and(format_args!("{} before it, {}", progress.keys(), progress.outcome()))
     })?;
-    if !args.quiet {
-        let file = args.file.display();
+    let file = args.file.display();
+    if args.json {
+        let Progress { read, removed, ambiguous, .. } = *progress;
+        output::json(&RemoveOutput {
+            schema: 1,
+            file: file.to_string(),
+            keys: read,
+            removed,
+            absent: read - removed - ambiguous,
+            ambiguous,
+        })?;
+    } else if !args.quiet {
         output::line(format_args!("{file}: {} read, {}", progress.keys(), progress.outcome()))?;
     }
     Ok(match &*progress {

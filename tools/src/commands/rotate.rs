@@ -2,10 +2,21 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use super::add::open;
 use crate::args::RotateArgs;
 use crate::failure::{Failure, Result};
 use crate::{output, units};
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct RotateOutput {
+    schema: u32,
+    file: String,
+    generations: usize,
+    dropped: bool,
+}
 
 pub(crate) fn run(args: &RotateArgs) -> Result<ExitCode> {
     let failed = Failure::file(&args.file);
@@ -14,14 +25,18 @@ pub(crate) fn run(args: &RotateArgs) -> Result<ExitCode> {
     filter.rotate().map_err(&failed)?;
     let now = filter.segments();
     filter.close().map_err(&failed)?;
-    if !args.quiet {
-        let outcome = match before == now {
+    let (file, dropped) = (args.file.display(), before == now);
+    if args.json {
+        let file = file.to_string();
+        output::json(&RotateOutput { schema: 1, file, generations: now, dropped })?;
+    } else if !args.quiet {
+        let outcome = match dropped {
             true => format!("the oldest of {now} generations was dropped"),
             false => {
                 format!("{} in use, none was dropped", units::counted(now as u64, "generation"))
             }
         };
-        output::line(format_args!("{}: rotated: {outcome}", args.file.display()))?;
+        output::line(format_args!("{file}: rotated: {outcome}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

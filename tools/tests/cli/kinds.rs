@@ -217,6 +217,33 @@ fn a_growing_filter_grows() {
     sandbox.run("check both.bloom 1 2 999 1000").is(0, "2\n999\n", "");
 }
 
+/// Merging fills segments beyond what they were made for.
+#[test]
+fn growing_filters_merge_and_say_what_that_costs() {
+    let sandbox = sandbox(300);
+    sandbox.run("create -q other.bloom -n 100 -p 1% --grow --journal 64KiB").is(0, "", "");
+    let keys: String = numbers(900).split_inclusive('\n').skip(300).collect();
+    sandbox.run_with("add -q other.bloom", keys).is(0, "", "");
+    sandbox.run("merge -q -o all.bloom growing.bloom other.bloom").is(0, "", "");
+    sandbox.run_with("check -c all.bloom", numbers(900)).is(0, "900\n", "");
+    let out = sandbox.run("inspect all.bloom").out;
+    assert!(out.contains("\n  rate now      6.22 % (1 in 16)\n"), "{out}");
+    let advice = "build it again from the keys: merging took its rate above 1 %";
+    assert!(out.ends_with(&format!("\n  advice        {advice}\n")), "{out}");
+    sandbox.run("merge -o no.bloom growing.bloom refusing.bloom").is(
+        2,
+        "",
+        "bloomfile: refusing.bloom: shape differs: growing and one segment; only filters built \
+         alike can be combined: with the same --capacity, --fpr, --layout and --seed\n",
+    );
+    sandbox.run("merge -o no.bloom rotating.bloom rotating.bloom").is(
+        2,
+        "",
+        "bloomfile: rotating.bloom: input cannot be a rotating filter: this takes filters of one \
+         segment; build one from the keys\n",
+    );
+}
+
 #[test]
 fn rotate_forgets_the_oldest() {
     let sandbox = Sandbox::new();

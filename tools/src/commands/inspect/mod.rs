@@ -179,12 +179,17 @@ fn advice(file: &str, inspection: &Inspection) -> String {
     if rate > USELESS_RATE {
         return "build a larger one: this one says \"maybe\" to most absent keys".into();
     }
+    let grows = inspection.when_full == WhenFull::Grow;
+    if let Some(target) = inspection.target_rate.filter(|&target| grows && rate > target) {
+        let target = units::percent(target);
+        return format!("build it again from the keys: merging took its rate above {target}");
+    }
     let nothing = format!("none; bloomfile verify {file} checks the data, which was not read here");
     let Some((newest, share)) = inspection.segments.last().zip(newest_share(inspection)) else {
         return nothing;
     };
     let rotates = inspection.rotate_after.is_some();
-    if share < NEARLY_FULL || rotates || inspection.when_full == WhenFull::Grow {
+    if share < NEARLY_FULL || rotates || grows {
         return nothing;
     }
     let overfull = newest.capacity.is_some_and(|capacity| newest.keys.low > capacity as f64);
