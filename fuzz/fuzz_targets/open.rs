@@ -151,15 +151,15 @@ fuzz_target!(|data: &[u8]| {
     let mut written = false;
     if let Ok(filter) = Filter::open(path) {
         assert!(sound, "a writer takes what verify does not");
-        for number in 0..300u32 {
-            filter.add(&number.to_le_bytes()).expect("nothing was poisoned");
-        }
+        // One that was made full refuses keys, or cannot grow.
+        let added = (0..300u32).all(|number| filter.add(&number.to_le_bytes()).is_ok());
         // A file that was made to run out of numbers refuses here.
-        written = filter.sync_with_mark(1).is_ok() && filter.close().is_ok();
+        written = filter.sync_with_mark(1).is_ok() && filter.close().is_ok() && added;
     }
     if written {
         let reader = ReadOptions::new().verify(true).open(path).expect("a writer closed it");
-        assert!((0..300u32).all(|number| reader.contains(&number.to_le_bytes())));
+        let forgets = inspect(path).expect("a writer closed it").generations.is_some();
+        assert!(forgets || (0..300u32).all(|number| reader.contains(&number.to_le_bytes())));
         assert_eq!(reader.mark(), 1);
     }
 
