@@ -260,28 +260,29 @@ impl<M: Medium> Engine<M> {
 
     /// Every counter that is not zero: its segment's offset, its address and its value.
     #[cfg(test)]
-    pub(super) fn counters(&self) -> impl Iterator<Item = (u64, u64, u8)> {
+    pub(super) fn counters(&self, mut see: impl FnMut(u64, u64, u8)) {
         let committed = lock(&self.committed);
-        let overlay = self.overlay.as_ref().map(Overlay::read);
-        let mut counters = Vec::new();
+        let Some(overlay) = self.overlay.as_ref().map(Overlay::read) else { return };
         for (index, segment) in self.listed_of(&committed.slot).into_iter().enumerate() {
             let region = region_of(&self.superblock, &committed.slot, index).unwrap_or(0) as usize;
             let offset = committed.slot.segments[index].offset;
-            let Some(overlay) = &overlay else { continue };
-            let mut values: HashMap<u64, u8> = (0..segment.data.words().len())
-                .filter(|&word| segment.data.words().load(word) != 0)
-                .flat_map(|word| word as u64 * 16..word as u64 * 16 + 16)
-                .map(|address| (address, segment.data.counter(address)))
-                .collect();
-            for (&(at, address), &value) in &overlay.values {
-                if at == region {
-                    values.insert(address, value);
+            for word in 0..segment.data.words().len() {
+                let mut counters = segment.data.words().load(word);
+                while counters != 0 {
+                    let at = counters.trailing_zeros() / 4;
+                    let address = word as u64 * 16 + u64::from(at);
+                    if !overlay.values.contains_key(&(region, address)) {
+                        see(offset, address, (counters >> (4 * at) & 15) as u8);
+                    }
+                    counters &= !(15 << (4 * at));
                 }
             }
-            let used = values.into_iter().filter(|&(_, value)| value > 0);
-            counters.extend(used.map(|(address, value)| (offset, address, value)));
+            for (&(at, address), &value) in &overlay.values {
+                if at == region && value > 0 {
+                    see(offset, address, value);
+                }
+            }
         }
-        counters.into_iter()
     }
 
     fn apply_counters(&self, changes: &[(usize, CounterChange)]) {

@@ -218,9 +218,18 @@ impl Campaign {
 
 /// A number for the values of all counters, the same whatever empty segments there are.
 fn state(engine: &Engine<SimulatedMedium>) -> u64 {
-    engine.counters().fold(0, |sum, (offset, address, value)| {
-        sum.wrapping_add(split_mix(offset ^ u64::from(value), address))
-    })
+    state_of(engine, |_| true)
+}
+
+/// As [`state`], of the segments at some offsets only.
+fn state_of(engine: &Engine<SimulatedMedium>, counts: impl Fn(u64) -> bool) -> u64 {
+    let mut sum = 0u64;
+    engine.counters(|offset, address, value| {
+        if counts(offset) {
+            sum = sum.wrapping_add(split_mix(offset ^ u64::from(value), address));
+        }
+    });
+    sum
 }
 
 impl Told {
@@ -458,12 +467,7 @@ fn state_without_oldest(engine: &Engine<SimulatedMedium>) -> u64 {
         _ => false,
     };
     let oldest = slot.segments[0].offset;
-    engine.counters().filter(|&(offset, ..)| !full || offset != oldest).fold(
-        0,
-        |sum, (offset, address, value)| {
-            sum.wrapping_add(split_mix(offset ^ u64::from(value), address))
-        },
-    )
+    state_of(engine, |offset| !full || offset != oldest)
 }
 
 fn open(medium: &SimulatedMedium) -> Result<Engine<SimulatedMedium>, String> {
