@@ -70,13 +70,7 @@ impl Filter {
     /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
     /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path.as_ref())
-            .map_err(Error::io("open the file for writing"))?;
-        lock(&file)?;
-        Ok(Self::from_engine(Engine::open(FileMedium::new(file))?))
+        Ok(Self::from_engine(Engine::open(open_for_writing(path.as_ref())?)?))
     }
 
     pub(crate) fn from_engine(engine: Engine<FileMedium>) -> Self {
@@ -370,8 +364,19 @@ impl Drop for Filter {
     }
 }
 
+/// Opens a file with the writer's lock on it.
+pub(crate) fn open_for_writing(path: &Path) -> Result<FileMedium> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(Error::io("open the file for writing"))?;
+    lock(&file)?;
+    Ok(FileMedium::new(file))
+}
+
 /// Takes the writer's lock.
-pub(crate) fn lock(file: &File) -> Result<()> {
+fn lock(file: &File) -> Result<()> {
     for left in (0..LOCK_TRIES).rev() {
         match file.try_lock() {
             Ok(()) => return Ok(()),

@@ -1,15 +1,13 @@
 //! Making a damaged file usable again.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::inspect::inspect;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 #[cfg(doc)]
 use crate::filter::Filter;
-use crate::filter::lock;
-use crate::storage::FileMedium;
+use crate::filter::open_for_writing;
 
 /// What a repair found and did; made by [`repair`].
 #[derive(Clone, Debug, PartialEq)]
@@ -82,13 +80,7 @@ impl Repair {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path.as_ref())
-        .map_err(Error::io("open the file for writing"))?;
-    lock(&file)?;
-    let repaired = Engine::repair(FileMedium::new(file))?;
+    let repaired = Engine::repair(open_for_writing(path.as_ref())?)?;
     let inspection = inspect(path)?;
     Ok(Repair {
         pages_repaired: repaired.pages,
