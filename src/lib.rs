@@ -35,8 +35,9 @@
 //! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
-//! Look-ups use the AVX2 instructions where the processor has them. With `BLOOMFILE_KERNEL=portable`
-//! in the environment, handles opened from then on do without; the answers are the same.
+//! Look-ups use the AVX2 or NEON instructions where the processor has them. With
+//! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without; the
+//! answers are the same.
 //!
 //! The bytes of a file are specified in `format-spec.md`.
 

@@ -30,6 +30,11 @@ const fn multipliers(lanes: [usize; 8]) -> [i32; 8] {
     multipliers
 }
 
+/// Whether this processor has the instructions.
+pub(super) fn found() -> bool {
+    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2")
+}
+
 /// The lower half of the hash times eight multipliers.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]

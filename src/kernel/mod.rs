@@ -5,12 +5,26 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod neon;
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
+mod none;
 mod portable;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+use avx2 as simd;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+use neon as simd;
+#[cfg(not(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_endian = "little")
+)))]
+use none as simd;
 
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
@@ -48,12 +62,10 @@ pub(crate) fn counter_place(address: u64) -> (usize, u32) {
 /// The inner loop that suits a geometry and this processor, chosen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
-    #[cfg(target_arch = "x86_64")]
-    Avx2Line4,
-    #[cfg(target_arch = "x86_64")]
-    Avx2Line8,
-    #[cfg(target_arch = "x86_64")]
-    Avx2Line16,
+    /// With SIMD instructions: lines of 4, 8 and 16 rows.
+    SimdLine4,
+    SimdLine8,
+    SimdLine16,
     /// Any number of rows in one line.
     PortableLine,
     /// Cells drawn one by one: `page`, `rows` and `flat`.
@@ -72,15 +84,12 @@ impl Kernel {
     }
 
     fn choose(geometry: &Geometry) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2")
-            && std::arch::is_x86_feature_detected!("bmi2")
-            && std::env::var_os(KERNEL_VARIABLE).is_none_or(|name| name != "portable")
+        if simd::found() && std::env::var_os(KERNEL_VARIABLE).is_none_or(|name| name != "portable")
         {
             match (geometry.layout(), geometry.row_count()) {
-                (Layout::Line, 4) => return Kernel::Avx2Line4,
-                (Layout::Line, 8) => return Kernel::Avx2Line8,
-                (Layout::Line, 16) => return Kernel::Avx2Line16,
+                (Layout::Line, 4) => return Kernel::SimdLine4,
+                (Layout::Line, 8) => return Kernel::SimdLine8,
+                (Layout::Line, 16) => return Kernel::SimdLine16,
                 _ => {}
             }
         }
@@ -88,20 +97,17 @@ impl Kernel {
     }
 }
 
-/// Calls a function of the kernel: `avx2::$name::<ROWS>` with AVX2, else one of two others.
+/// Calls a function of the kernel: `simd::$name::<ROWS>` with SIMD instructions, else one of two others.
 macro_rules! with_kernel {
     ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
         match $kernel {
-            // SAFETY: `Kernel::choose` found AVX2, and the caller of this macro vouches for the
-            // pointer: see there.
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2Line8 => unsafe { avx2::$name::<8>($($argument),*) },
+            // SAFETY: `Kernel::choose` found the instructions, and the caller of this macro vouches
+            // for the pointer: see there.
+            Kernel::SimdLine8 => unsafe { simd::$name::<8>($($argument),*) },
             // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2Line16 => unsafe { avx2::$name::<16>($($argument),*) },
+            Kernel::SimdLine16 => unsafe { simd::$name::<16>($($argument),*) },
             // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2Line4 => unsafe { avx2::$name::<4>($($argument),*) },
+            Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
             Kernel::PortableLine => $line,
             Kernel::Drawn | Kernel::Counting => $drawn,
         }
@@ -165,10 +171,10 @@ impl<Q: Map> Cells<Q> {
     #[inline(always)]
     pub(crate) fn contains(&self, hash: u64) -> bool {
         // By far the most frequent kernel first: a jump through a table would cost more than it.
-        #[cfg(target_arch = "x86_64")]
-        if self.kernel == Kernel::Avx2Line8 {
-            // SAFETY: `Kernel::choose` found AVX2; `line_pointer` points to a whole line.
-            return unsafe { avx2::contains::<8>(self.line_pointer(hash), hash) };
+        if self.kernel == Kernel::SimdLine8 {
+            // SAFETY: `Kernel::choose` found the instructions; `line_pointer` points to a whole
+            // line.
+            return unsafe { simd::contains::<8>(self.line_pointer(hash), hash) };
         }
         self.contains_otherwise(hash)
     }
@@ -330,6 +336,15 @@ fn prefetch(_address: *const std::sync::atomic::AtomicU64) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(_address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch of any address only ever is a hint.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{address}]",
+            address = in(reg) _address,
+            options(nostack, readonly, preserves_flags),
+        );
     }
 }
 

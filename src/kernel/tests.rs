@@ -109,6 +109,20 @@ fn every_kernel_agrees_with_the_geometry() {
     }
 }
 
+/// Without this the test above could hold a kernel against itself.
+#[test]
+fn simd_serves_lines_of_4_8_and_16_rows_where_it_is_found() {
+    for (rows, kernel) in [(4, Kernel::SimdLine4), (8, Kernel::SimdLine8), (16, Kernel::SimdLine16)]
+    {
+        let geometry = Geometry::line(rows, 1).unwrap();
+        let portable = std::env::var_os(KERNEL_VARIABLE).is_some_and(|name| name == "portable");
+        let expected = if simd::found() && !portable { kernel } else { Kernel::PortableLine };
+        assert_eq!(Kernel::choose(&geometry), expected);
+    }
+    // Every processor of these has them.
+    assert!(simd::found() || !cfg!(all(target_arch = "aarch64", target_endian = "little")));
+}
+
 #[test]
 fn batches_of_every_length_answer_every_key() {
     let geometry = Geometry::line(8, 100).unwrap();

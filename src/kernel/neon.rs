@@ -1,0 +1,244 @@
+//! The `line` layout with NEON: all cells of a key from at most four multiplications, and its line
+//! with two loads.
+
+use std::arch::aarch64::*;
+use std::arch::asm;
+use std::sync::atomic::AtomicU64;
+
+use super::{Cells, ahead, prefetch};
+use crate::geometry::LANE_MULTIPLIERS;
+use crate::storage::Map;
+
+/// A line of 64 bytes, as four quarters.
+type Line = [uint64x2_t; 4];
+
+/// Four lanes for each of four registers.
+type Lanes = [[u32; 4]; 4];
+
+// With 4 and 8 rows each word of a line needs its own shift count. A shift looks at no more than
+// the lowest byte of a count, so products lie in pairs: the lower one of a pair for a word of one
+// quarter, the upper one for a word of the next, and no lane has to be widened.
+const OF_4_ROWS: [[u32; 4]; 2] = [multipliers([0, 1, 0, 1]), multipliers([2, 3, 2, 3])];
+const OF_8_ROWS: [[u32; 4]; 2] = [multipliers([0, 2, 1, 3]), multipliers([4, 6, 5, 7])];
+const OF_16_ROWS: Lanes = [
+    multipliers([0, 1, 2, 3]),
+    multipliers([4, 5, 6, 7]),
+    multipliers([8, 9, 10, 11]),
+    multipliers([12, 13, 14, 15]),
+];
+
+/// Takes the first half of a row's cells away from the place in its second word.
+const HALF_A_ROW: [u32; 4] = [0, 0, 1 << 31, 1 << 31];
+
+const fn multipliers(lanes: [usize; 4]) -> [u32; 4] {
+    let mut multipliers = [0; 4];
+    let mut i = 0;
+    while i < lanes.len() {
+        multipliers[i] = LANE_MULTIPLIERS[lanes[i]];
+        i += 1;
+    }
+    multipliers
+}
+
+/// The bit of its row in the lowest lane of each word (4 and 8 rows) or in each half word (16
+/// rows) of a line.
+const fn row_bits<const ROWS: usize>() -> Lanes {
+    let mut bits = [[0; 4]; 4];
+    let mut half = 0;
+    while half < 16 {
+        if ROWS == 16 || half % 2 == 0 {
+            bits[half / 4][half % 4] = 1 << (half * ROWS / 16);
+        }
+        half += 1;
+    }
+    bits
+}
+
+/// Whether this processor has the instructions.
+pub(super) fn found() -> bool {
+    std::arch::is_aarch64_feature_detected!("neon")
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn lanes(lanes: [u32; 4]) -> uint32x4_t {
+    // SAFETY: reads the four lanes, and needs no alignment.
+    unsafe { vld1q_u32(lanes.as_ptr()) }
+}
+
+/// The lower half of the hash times four multipliers.
+#[inline]
+#[target_feature(enable = "neon")]
+fn products(hash: u64, multipliers: [u32; 4]) -> uint32x4_t {
+    vmulq_n_u32(lanes(multipliers), hash as u32)
+}
+
+/// A quarter of the bits of 16 rows: a row is half a word, its cell the top 5 bits of the product.
+#[inline]
+#[target_feature(enable = "neon")]
+fn quarter_of_16(hash: u64, multipliers: [u32; 4]) -> uint64x2_t {
+    let places = vshrq_n_u32::<27>(products(hash, multipliers));
+    vreinterpretq_u64_u32(vshlq_u32(vdupq_n_u32(1), vreinterpretq_s32_u32(places)))
+}
+
+/// Half the bits of 8 rows: a row is a word, its cell the top 6 bits of the product.
+#[inline]
+#[target_feature(enable = "neon")]
+fn half_of_8(hash: u64, multipliers: [u32; 4]) -> [uint64x2_t; 2] {
+    let pairs = products(hash, multipliers);
+    let low = vreinterpretq_s64_u32(vshrq_n_u32::<26>(pairs));
+    let high = vreinterpretq_s64_u64(vshrq_n_u64::<58>(vreinterpretq_u64_u32(pairs)));
+    [vshlq_u64(vdupq_n_u64(1), low), vshlq_u64(vdupq_n_u64(1), high)]
+}
+
+/// Half the bits of 4 rows: a row is two words, its cell the top 7 bits of the product; for the
+/// second word 64 less. Taken as signed numbers, these are negative for the word that does not
+/// have the cell: a shift to the right, which gives 0.
+#[inline]
+#[target_feature(enable = "neon")]
+fn half_of_4(hash: u64, multipliers: [u32; 4]) -> [uint64x2_t; 2] {
+    let pairs = vaddq_u32(products(hash, multipliers), lanes(HALF_A_ROW));
+    let low = vreinterpretq_s64_s32(vshrq_n_s32::<25>(vreinterpretq_s32_u32(pairs)));
+    let high = vshrq_n_s64::<57>(vreinterpretq_s64_u32(pairs));
+    [vshlq_u64(vdupq_n_u64(1), low), vshlq_u64(vdupq_n_u64(1), high)]
+}
+
+/// The cells of a hash as bits of a line (F-55).
+#[inline]
+#[target_feature(enable = "neon")]
+fn bits<const ROWS: usize>(hash: u64) -> Line {
+    // Written out, because `map` over these arrays is not inlined.
+    if ROWS == 16 {
+        return [
+            quarter_of_16(hash, OF_16_ROWS[0]),
+            quarter_of_16(hash, OF_16_ROWS[1]),
+            quarter_of_16(hash, OF_16_ROWS[2]),
+            quarter_of_16(hash, OF_16_ROWS[3]),
+        ];
+    }
+    let ([a, b], [c, d]) = if ROWS == 8 {
+        (half_of_8(hash, OF_8_ROWS[0]), half_of_8(hash, OF_8_ROWS[1]))
+    } else {
+        (half_of_4(hash, OF_4_ROWS[0]), half_of_4(hash, OF_4_ROWS[1]))
+    };
+    [a, b, c, d]
+}
+
+/// Loads a line that others may be writing: the compiler sees neither what is read nor when, so
+/// it cannot rely on reading the same twice.
+///
+/// # Safety
+/// `line` points to eight readable words.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load(line: *const AtomicU64) -> Line {
+    let (a, b, c, d): (uint64x2_t, uint64x2_t, uint64x2_t, uint64x2_t);
+    // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "ldp {a:q}, {b:q}, [{line}]",
+            "ldp {c:q}, {d:q}, [{line}, #32]",
+            line = in(reg) line,
+            a = out(vreg) a,
+            b = out(vreg) b,
+            c = out(vreg) c,
+            d = out(vreg) d,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    [a, b, c, d]
+}
+
+/// The cells of a hash that are off, as bits of a line.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn off<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> Line {
+    let [a, b, c, d] = bits::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    [vbicq_u64(a, line[0]), vbicq_u64(b, line[1]), vbicq_u64(c, line[2]), vbicq_u64(d, line[3])]
+}
+
+/// The quarters of a line on top of one another.
+#[inline]
+#[target_feature(enable = "neon")]
+fn union([a, b, c, d]: Line) -> uint32x4_t {
+    vreinterpretq_u32_u64(vorrq_u64(vorrq_u64(a, b), vorrq_u64(c, d)))
+}
+
+/// Whether the cells of all rows are on.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
+    // SAFETY: the caller's.
+    vmaxvq_u32(union(unsafe { off::<ROWS>(line, hash) })) == 0
+}
+
+/// Whether the cells of each hash are on.
+///
+/// # Safety
+/// The cells are of the `line` layout with `ROWS` rows.
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn contains_batch<const ROWS: usize>(
+    cells: &Cells<impl Map>,
+    hash: impl FnMut(usize) -> u64,
+    found: &mut [bool],
+) {
+    ahead(
+        found.len(),
+        hash,
+        |hash| prefetch(cells.line_pointer(hash)),
+        // SAFETY: `line_pointer` points to a whole line.
+        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
+    );
+}
+
+/// The bits of the rows whose words (4 and 8 rows) or half words (16 rows) are not 0.
+#[inline]
+#[target_feature(enable = "neon")]
+fn where_any<const ROWS: usize>(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2_t {
+    let any = if ROWS == 16 {
+        let halves = vreinterpretq_u32_u64(off);
+        vreinterpretq_u64_u32(vtstq_u32(halves, halves))
+    } else {
+        vtstq_u64(off, off)
+    };
+    vandq_u64(any, vreinterpretq_u64_u32(lanes(row_bits)))
+}
+
+/// One bit for each row whose cell is off.
+///
+/// # Safety
+/// As for [`load`].
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
+    // SAFETY: the caller's.
+    let [a, b, c, d] = unsafe { off::<ROWS>(line, hash) };
+    let rows = const { row_bits::<ROWS>() };
+    let rows = [
+        where_any::<ROWS>(a, rows[0]),
+        where_any::<ROWS>(b, rows[1]),
+        where_any::<ROWS>(c, rows[2]),
+        where_any::<ROWS>(d, rows[3]),
+    ];
+    // Each bit is in one lane at most, so that the sum is the union: of the two words that 4 rows
+    // have for each, only one can have the cell.
+    vaddvq_u32(union(rows))
+}
+
+/// The cells of a hash as the words of a line.
+#[target_feature(enable = "neon")]
+pub(super) fn line_bits<const ROWS: usize>(hash: u64) -> [u64; 8] {
+    let mut words = [0; 8];
+    for (words, bits) in words.chunks_exact_mut(2).zip(bits::<ROWS>(hash)) {
+        // SAFETY: `words` has room for a quarter, and this store needs no alignment.
+        unsafe { vst1q_u64(words.as_mut_ptr(), bits) };
+    }
+    words
+}

@@ -1,0 +1,30 @@
+//! In the place of a SIMD module where this project has none: never found, so never called.
+
+use std::sync::atomic::AtomicU64;
+
+use super::Cells;
+use crate::storage::Map;
+
+pub(super) const fn found() -> bool {
+    false
+}
+
+pub(super) unsafe fn contains<const ROWS: usize>(_: *const AtomicU64, _: u64) -> bool {
+    unreachable!()
+}
+
+pub(super) unsafe fn contains_batch<const ROWS: usize>(
+    _: &Cells<impl Map>,
+    _: impl FnMut(usize) -> u64,
+    _: &mut [bool],
+) {
+    unreachable!()
+}
+
+pub(super) unsafe fn missing<const ROWS: usize>(_: *const AtomicU64, _: u64) -> u32 {
+    unreachable!()
+}
+
+pub(super) unsafe fn line_bits<const ROWS: usize>(_: u64) -> [u64; 8] {
+    unreachable!()
+}
