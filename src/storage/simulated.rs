@@ -182,7 +182,7 @@ impl State {
         if let Some(version) = versions.get(pick) {
             image[start..start + SECTOR_WORDS].copy_from_slice(version);
         } else if keep == Keep::Garbage && choices.once_in(3) {
-            image[start..start + SECTOR_WORDS].fill_with(|| choices.word());
+            image[start..start + SECTOR_WORDS].fill_with(|| choices.word().to_le());
         }
     }
 
@@ -383,10 +383,11 @@ impl Medium for SimulatedMedium {
     }
 
     fn salt(&self) -> u64 {
-        // Of the image as well: devices that a crash left behind go different ways.
+        // Of the image as well: devices that a crash left behind go different ways. As numbers of
+        // the file, so that a campaign goes the same way on every machine.
         let slots = self.device.cache[PAGE_WORDS..3 * PAGE_WORDS].iter();
         slots.fold(self.device.state().calls, |salt, word| {
-            split_mix(salt ^ word.load(Ordering::Relaxed), 0)
+            split_mix(salt ^ u64::from_le(word.load(Ordering::Relaxed)), 0)
         })
     }
 

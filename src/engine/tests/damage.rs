@@ -36,12 +36,13 @@ pub(super) fn check(
     };
     let first = record.extent(cell_bits).data() as usize / 8;
     let exact = |page: usize| {
-        let mut words = image[first + page * PAGE_WORDS..][..PAGE_WORDS].to_vec();
+        let page_words = &image[first + page * PAGE_WORDS..][..PAGE_WORDS];
+        let mut words: Vec<u64> = page_words.iter().copied().map(u64::from_le).collect();
         for patch in before.iter().filter(|patch| patch.word / PAGE_WORDS == page) {
             let word = &mut words[patch.word % PAGE_WORDS];
             *word = patch.apply(*word);
         }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         (PageEntry::of(&bytes, cell_bits) == table[page]).then_some(words)
     };
     if open && choices.once_in(3) {
@@ -67,10 +68,10 @@ pub(super) fn check(
     let (Some(on), Some(off)) = (on, off) else { return Ok(0) };
     let kind = choices.below(4);
     if kind != 1 {
-        damaged[start + on.0] &= !on.1;
+        damaged[start + on.0] &= !on.1.to_le();
     }
     if kind == 1 || kind == 2 {
-        damaged[start + off.0] |= off.1;
+        damaged[start + off.0] |= off.1.to_le();
     }
     if kind == 3 {
         damaged[start..start + PAGE_WORDS].fill(0);
@@ -117,7 +118,7 @@ fn check_journal(
     let records = loaded.superblock.journal_bytes as usize / RECORD_BYTES;
     let record = |index: usize| {
         let at = first + index * RECORD_WORDS;
-        epoch.decode(index as u32, [image[at].to_le(), image[at + 1].to_le()])
+        epoch.decode(index as u32, [u64::from_le(image[at]), u64::from_le(image[at + 1])])
     };
     let valid: Vec<usize> = (0..records).filter(|&index| record(index).is_some()).collect();
     if valid.is_empty() {
@@ -133,7 +134,7 @@ fn check_journal(
     let synced = returned.is_some_and(|&sync| victim < sync);
     let mut damaged = image.to_vec();
     let bit = choices.below(128) as usize;
-    damaged[first + victim * RECORD_WORDS + bit / 64] ^= 1 << (bit % 64);
+    damaged[first + victim * RECORD_WORDS + bit / 64] ^= (1u64 << (bit % 64)).to_le();
     match Engine::open(SimulatedMedium::new(damaged, sabotage)) {
         Err(Error::Journal { index }) if synced && index == victim as u64 => Ok(1),
         Err(error) if synced => Err(format!("a damaged record gave another error: {error}")),
