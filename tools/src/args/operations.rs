@@ -1,11 +1,10 @@
-//! What can be said to the commands that take several files.
+//! What can be said to the commands that make files of files.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::KeyArgs;
+use super::{PrintArgs, ReplaceArgs};
 use crate::units;
 
 /// Where the result goes.
@@ -15,17 +14,11 @@ pub(crate) struct ResultArgs {
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
-    /// Replace OUT if it is there already
-    #[arg(short, long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
 
-    /// Print nothing but errors
-    #[arg(short, long, conflicts_with = "json")]
-    pub(crate) quiet: bool,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 }
 
 #[derive(Args, Debug)]
@@ -86,54 +79,16 @@ pub(crate) struct ShrinkTo {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Of two files of the same size that were closed in good order, only the pages whose checksums differ
-are read.")]
-pub(crate) struct CompareArgs {
-    /// One filter
-    #[arg(value_name = "A")]
-    pub(crate) a: PathBuf,
+Keep the counters where keys come and go, and give the bits, a quarter of the size, to those who
+only ask. OUT can be merged with plain filters made with the same --capacity, --fpr, --layout and
+--seed.
 
-    /// The other
-    #[arg(value_name = "B")]
-    pub(crate) b: PathBuf,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Prints each key and the files that may hold it, separated by tabs. The files may differ in size,
-layout and seed. A file that is not printed certainly does not hold the key: a damaged file is an
-error, so the data is checked first.
-
-Exit status: 0 when some file may hold some key, 1 when none may, 2 on error.
-
-Examples:
-  bloomfile which -k example.org *.bloom
-  bloomfile which --from today.txt *.bloom --json")]
-pub(crate) struct WhichArgs {
-    /// A key; may be given again; without any, keys are read from standard input
-    #[arg(short = 'k', long = "key", value_name = "KEY")]
-    pub(crate) arguments: Vec<OsString>,
-
-    /// Files of keys, one per line; - is standard input; may be given again
-    #[arg(long, value_name = "INPUT")]
-    pub(crate) from: Vec<PathBuf>,
-
-    /// The filters
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-
+Example:
+  bloomfile export -o users-plain.bloom users.bloom")]
+pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) keys: KeyArgs,
+    pub(crate) result: ResultArgs,
 
-    /// Print a JSON object on a line for each key
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Trust the data pages: starts at once on large files, but damage may go unseen
-    #[arg(long)]
-    pub(crate) no_verify: bool,
+    /// The counting filter
+    pub(crate) file: PathBuf,
 }

@@ -26,7 +26,7 @@ struct AddOutput {
 }
 
 pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.arguments, args.from)?;
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let marking = match (args.resume, args.mark) {
         (true, _) => Marking::Position { skip: 0 },
         (false, Some(mark)) => Marking::AtEnd(mark),
@@ -45,11 +45,11 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     };
     let mut progress = Interruptible::new(progress, end_early)?;
 
-    let filter = open(&args.file, args.quiet)?;
+    let filter = open(&args.file, args.print.quiet)?;
     let hasher = filter.hasher();
     progress.hold().start(filter)?;
     let mut adding = Adding { hasher, progress };
-    let visited = keys::visit(&sources, &args.keys, args.quiet, &mut adding);
+    let visited = keys::visit(&sources, &args.keys.inputs.written, args.print.quiet, &mut adding);
 
     let progress = adding.progress.hold();
     // Also when reading failed: what was added stays, so it shall be safe.
@@ -60,9 +60,9 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
         failure.and(format_args!("{keys} {were} added before it"))
     })?;
     progress.refuse_short_input()?;
-    if !args.quiet {
+    if !args.print.quiet {
         warn_if_overfull(&args.file)?;
-        if args.json {
+        if args.print.format.json {
             output::json(&AddOutput {
                 schema: 1,
                 file: args.file.display().to_string(),

@@ -48,7 +48,7 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     let (options, keys, builder) = if planned_before {
         let builder = start(&options, &args)?;
         let mut filling = Filling { builder, keys: 0 };
-        keys::visit(&sources, &args.keys, args.quiet, &mut filling)?;
+        keys::visit(&sources, &args.keys, args.print.quiet, &mut filling)?;
         (options, filling.keys, filling.builder)
     } else {
         build_counted(options, &sources, &args)?
@@ -57,12 +57,12 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     let plan = options.plan().map_err(&failed)?;
     let adds = builder.adds();
     builder.finish().map_err(&failed)?;
-    if !args.quiet {
-        warn_of_plan(&args.file, &plan, args.quiet);
+    if !args.print.quiet {
+        warn_of_plan(&args.file, &plan, args.print.quiet);
         warn_if_over_capacity(&args.file, adds, plan.capacity(), "build a larger one");
         let file = args.file.display();
         let file_bytes = options.file_bytes().map_err(&failed)?;
-        if args.json {
+        if args.print.format.json {
             output::json(&BuildOutput {
                 schema: 1,
                 file: file.to_string(),
@@ -104,7 +104,7 @@ fn build_counted(
     // long input shall not learn at its end that the target exists.
     drop(start(&options.clone().capacity(1), args)?);
     let mut spool = Spool::new(Hasher::new(args.new_file.seed));
-    keys::visit(sources, &args.keys, args.quiet, &mut spool)?;
+    keys::visit(sources, &args.keys, args.print.quiet, &mut spool)?;
     let keys = spool.keys;
     if keys == 0 {
         let message = "the inputs hold no key; give --capacity to make an empty filter";

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::{ReadOptions, Reader};
+use bloomfile::Reader;
 
 use crate::args::CheckArgs;
 use crate::failure::{Failure, Result};
@@ -15,9 +15,8 @@ use crate::keys::{self, Piece, Sink};
 pub(crate) const EXIT_ABSENT: u8 = 1;
 
 pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.arguments, args.from)?;
-    // A bit lost from the data would make a key that is present look absent.
-    let options = ReadOptions::new().verify(!args.no_verify);
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
+    let options = args.trust.options();
     let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
     let reader = open(&args.file)?;
     let deleted = args.except.as_ref().map(open).transpose()?;
@@ -32,11 +31,11 @@ pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
         show,
         absent: args.absent,
         all: args.all,
-        separator: args.keys.separator(),
+        separator: args.keys.inputs.written.separator(),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         counts: Counts::default(),
     };
-    keys::visit(&sources, &args.keys, args.quiet, &mut checking)?;
+    keys::visit(&sources, &args.keys.inputs.written, args.quiet, &mut checking)?;
     checking.finish()
 }
 

@@ -28,7 +28,7 @@ struct CompareOutput {
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let comparison = bloomfile::compare(&args.a, &args.b).map_err(Failure::of_several(&args.a))?;
     let [file_a, file_b] = [&args.a, &args.b].map(|path| path.display().to_string());
-    if args.json {
+    if args.format.json {
         output::json(&CompareOutput { schema: 1, file_a, file_b, comparison })?;
     } else {
         let listing = listing(&comparison);

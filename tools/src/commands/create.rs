@@ -27,9 +27,9 @@ pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
     let failed = Failure::file(&args.file);
     let plan = options.plan().map_err(&failed)?;
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
-    warn_of_plan(&args.file, &plan, args.quiet);
+    warn_of_plan(&args.file, &plan, args.print.quiet);
     let file_bytes = options.file_bytes().map_err(&failed)?;
-    if args.json {
+    if args.print.format.json {
         output::json(&CreateOutput {
             schema: 1,
             file: args.file.display().to_string(),
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
             expected_rate: plan.expected_rate(),
             file_bytes,
         })?;
-    } else if !args.quiet {
+    } else if !args.print.quiet {
         let size = units::size(file_bytes);
         let purpose = purpose(&plan, &args.kind, args.shape.fpr);
         output::line(format_args!("{}: created, {size}; {purpose}", args.file.display()))?;

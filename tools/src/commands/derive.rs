@@ -54,10 +54,10 @@ fn run(
 ) -> Result<ExitCode> {
     let bar = OnceLock::new();
     let listener = |progress: bloomfile::Progress| {
-        let bar = bar.get_or_init(|| Progress::new(progress.bytes_total, args.quiet));
+        let bar = bar.get_or_init(|| Progress::new(progress.bytes_total, args.print.quiet));
         bar.reached(progress.bytes_done);
     };
-    let operation = SetOperation::new().replace(args.force).progress(&listener);
+    let operation = SetOperation::new().replace(args.replace.force).progress(&listener);
     let result = operate(operation, &args.output);
     // Takes the bar away.
     drop(bar);
@@ -66,11 +66,11 @@ fn run(
         Error::Parameter { name, .. } if name != "path" => Failure::file(&files[0])(error),
         other => Failure::of_several(&args.output)(other),
     })?;
-    if !args.quiet {
+    if !args.print.quiet {
         for (path, input) in files.iter().zip(&derivation.inputs) {
             warn_of_input(path, input);
         }
-        if args.json {
+        if args.print.format.json {
             let file = args.output.display().to_string();
             output::json(&DeriveOutput { schema: 1, file, derivation })?;
         } else {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode> {
     let chosen = take(&options, &plan).map_err(failed)?;
     let layouts = compare(args);
     let precheck = args.precheck.precheck(args.shape.fpr.or(plan.expected_rate()))?;
-    if args.json {
+    if args.format.json {
         output::json(&describe(&plan, chosen, args.shape.fpr, layouts, precheck))?;
         return Ok(ExitCode::SUCCESS);
     }

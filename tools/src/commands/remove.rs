@@ -29,17 +29,17 @@ struct RemoveOutput {
 }
 
 pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.arguments, args.from)?;
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let progress = Progress {
         path: args.file.clone(),
-        quiet: args.quiet,
+        quiet: args.print.quiet,
         filter: None,
         read: 0,
         removed: 0,
         ambiguous: 0,
     };
     let mut progress = Interruptible::new(progress, end_early)?;
-    let filter = open(&args.file, args.quiet)?;
+    let filter = open(&args.file, args.print.quiet)?;
     if filter.kind() != CellKind::Counting {
         let message = "is a plain filter, and only a counting one lets keys be removed; make one \
                        with create --kind counting";
@@ -48,7 +48,7 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
     let hasher = filter.hasher();
     progress.hold().filter = Some(filter);
     let mut removing = Removing { hasher, progress };
-    let visited = keys::visit(&sources, &args.keys, args.quiet, &mut removing);
+    let visited = keys::visit(&sources, &args.keys.inputs.written, args.print.quiet, &mut removing);
 
     let progress = removing.progress.hold();
     // Also when reading failed: what was removed is gone for this process's readers already.
@@ -57,7 +57,7 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
         failure.and(format_args!("{} before it, {}", progress.keys(), progress.outcome()))
     })?;
     let file = args.file.display();
-    if args.json {
+    if args.print.format.json {
         let Progress { read, removed, ambiguous, .. } = *progress;
         output::json(&RemoveOutput {
             schema: 1,
@@ -67,7 +67,7 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
             absent: read - removed - ambiguous,
             ambiguous,
         })?;
-    } else if !args.quiet {
+    } else if !args.print.quiet {
         output::line(format_args!("{file}: {} read, {}", progress.keys(), progress.outcome()))?;
     }
     Ok(match &*progress {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
         (false, false) => Outcome::Sound,
     };
     let file = args.file.display().to_string();
-    if args.json {
+    if args.format.json {
         output::json(&RepairOutput { schema: 1, file, outcome, repair })?;
     } else {
         output::print(text(&file, outcome, &repair))?;

@@ -20,16 +20,16 @@ struct RotateOutput {
 
 pub(crate) fn run(args: &RotateArgs) -> Result<ExitCode> {
     let failed = Failure::file(&args.file);
-    let filter = open(&args.file, args.quiet)?;
+    let filter = open(&args.file, args.print.quiet)?;
     let before = filter.segments();
     filter.rotate().map_err(&failed)?;
     let now = filter.segments();
     filter.close().map_err(&failed)?;
     let (file, dropped) = (args.file.display(), before == now);
-    if args.json {
+    if args.print.format.json {
         let file = file.to_string();
         output::json(&RotateOutput { schema: 1, file, generations: now, dropped })?;
-    } else if !args.quiet {
+    } else if !args.print.quiet {
         let outcome = match dropped {
             true => format!("the oldest of {now} generations was dropped"),
             false => {

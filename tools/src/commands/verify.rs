@@ -43,7 +43,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     for path in &args.files {
         let file = judge(path);
         // What could not be judged is an error, which quiet does not silence.
-        if !args.json && (!args.quiet || file.verdict == Verdict::Unknown) {
+        if !args.print.format.json && (!args.print.quiet || file.verdict == Verdict::Unknown) {
             say(&file)?;
         }
         files.push(file);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
         (false, true) => ExitCode::from(EXIT_ERROR),
         (false, false) => ExitCode::SUCCESS,
     };
-    if args.json {
+    if args.print.format.json {
         output::json(&VerifyOutput { schema: 1, files })?;
     }
     Ok(code)

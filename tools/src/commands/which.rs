@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use bloomfile::{ReadOptions, Readers};
+use bloomfile::Readers;
 use serde::Serialize;
 
 use super::check::EXIT_ABSENT;
@@ -21,22 +21,21 @@ struct WhichOutput<'a> {
 }
 
 pub(crate) fn run(args: WhichArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.arguments, args.from)?;
+    let sources = keys::sources(args.arguments, args.inputs.from)?;
     let mut readers = Readers::new();
     for path in &args.files {
-        // A bit lost from the data would make a key that is present look absent.
-        let options = ReadOptions::new().verify(!args.no_verify);
+        let options = args.trust.options();
         readers.push(options.open(path).map_err(Failure::file(path))?);
     }
     let mut asking = Asking {
         readers,
         names: args.files.iter().map(|path| path.display().to_string()).collect(),
         json: args.json,
-        separator: args.keys.separator(),
+        separator: args.inputs.written.separator(),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         found: false,
     };
-    keys::visit(&sources, &args.keys, false, &mut asking)?;
+    keys::visit(&sources, &args.inputs.written, false, &mut asking)?;
     asking.pause()?;
     Ok(if asking.found { ExitCode::SUCCESS } else { ExitCode::from(EXIT_ABSENT) })
 }

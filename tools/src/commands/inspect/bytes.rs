@@ -60,7 +60,7 @@ fn list<R: Serialize>(
     let visited = rows(&mut |row| {
         // A file that cannot be read gives an error, and nothing of a document.
         let begin = std::mem::take(&mut first);
-        written = match (args.json, begin) {
+        written = match (args.format.json, begin) {
             (false, true) => writeln!(out, "{head}\n{}", text(&row)),
             (false, false) => writeln!(out, "{}", text(&row)),
             (true, true) => json_head(&mut out, args, name).and_then(|()| json_row(&mut out, &row)),
@@ -70,7 +70,7 @@ fn list<R: Serialize>(
     });
     written.map_err(Failure::output)?;
     visited.map_err(Failure::file(&args.file))?;
-    if args.json {
+    if args.format.json {
         writeln!(out, "\n  ]\n}}").map_err(Failure::output)?;
     }
     out.flush().map_err(Failure::output)

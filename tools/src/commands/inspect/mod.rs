@@ -50,7 +50,7 @@ fn summary(args: &InspectArgs) -> Result<()> {
     let loads = loads.map_err(&failed)?;
     let file = args.file.display().to_string();
     let advice = advice(&file, &inspection);
-    if args.json {
+    if args.format.json {
         return output::json(&InspectOutput { schema: 1, file, inspection, advice, loads });
     }
     let version = inspection.format_version;

@@ -1,15 +1,82 @@
-//! What can be said of filters that count, grow, rotate or refuse.
+//! What a filter shall be: how large, of what kind.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-use bloomfile::{CellKind, Options, WhenFull};
+use bloomfile::{CellKind, Layout, Options, WhenFull};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use super::{KeyArgs, ResultArgs};
 use crate::failure::{Failure, Result};
 use crate::units;
+
+/// How large a filter shall be.
+#[derive(Args, Debug)]
+pub(crate) struct ShapeArgs {
+    /// Number of distinct keys it is for: 1000000, 10M, 1e7
+    #[arg(short = 'n', long, value_name = "N", value_parser = units::parse_count)]
+    pub(crate) capacity: Option<u64>,
+
+    /// False positive rate at that number: 0.01, 1%, 1e-5
+    #[arg(short = 'p', long, value_name = "P", value_parser = units::parse_rate)]
+    #[arg(conflicts_with_all = ["rows", "row_bits"])]
+    pub(crate) fpr: Option<f64>,
+
+    /// Exactly this many rows (hash functions), in place of a rate
+    #[arg(short = 'k', long, value_name = "K", requires = "row_bits")]
+    pub(crate) rows: Option<u32>,
+
+    /// Exactly this many bits in each row
+    #[arg(short = 'm', long, value_name = "M", requires = "rows", value_parser = units::parse_count)]
+    pub(crate) row_bits: Option<u64>,
+
+    /// How the bits are arranged [default: line, page below a rate of 0.1 %; rows with --rows]
+    ///
+    /// line: one cache line per look-up. page: one disk page per look-up, least space.
+    /// rows: each function has a row of its own. flat: all functions share one.
+    #[arg(short, long, value_parser = layout_parser())]
+    pub(crate) layout: Option<Layout>,
+}
+
+fn layout_parser() -> impl TypedValueParser<Value = Layout> {
+    PossibleValuesParser::new(["line", "page", "rows", "flat"])
+        .try_map(|name| name.parse::<Layout>())
+}
+
+impl ShapeArgs {
+    /// Whether the size is given bit by bit.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// Refuses a shape that says too little, before anything is done with it.
+    pub(crate) fn check_complete(&self) -> Result<()> {
+        let missing = match (self.is_exact(), self.capacity, self.fpr) {
+            (true, ..) | (false, Some(_), Some(_)) => return Ok(()),
+            (false, None, _) => "--capacity is missing",
+            (false, Some(_), None) => "--fpr is missing",
+        };
+        Err(Failure::new(format!("{missing}; give --capacity and --fpr, or --rows and --row-bits")))
+    }
+
+    /// The library's options for it.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::new();
+        if let Some(capacity) = self.capacity {
+            options = options.capacity(capacity);
+        }
+        if let Some(rate) = self.fpr {
+            options = options.false_positive_rate(rate);
+        }
+        if let Some(rows) = self.rows {
+            options = options.rows(rows);
+        }
+        if let Some(bits) = self.row_bits {
+            options = options.row_bits(bits);
+        }
+        if let Some(layout) = self.layout {
+            options = options.layout(layout);
+        }
+        options
+    }
+}
 
 /// Of what kind a filter shall be.
 #[derive(Args, Debug)]
@@ -100,79 +167,4 @@ fn name(policy: Policy) -> &'static str {
         Policy::Refuse => "refuse",
         Policy::Grow => "grow",
     }
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Only a counting filter forgets single keys. Remove only what was added: a key that was not, and
-seems to be in by mistake, takes others out with it. A key that was added twice has to be removed
-twice; one that was added 15 times or more may stay for ever. When the command has ended, the
-removals survive a power cut. Unlike add, the same command may not be given again.
-
-Exit status: 0 when every key was removed; 1 when some were not in: they are named, the others were
-removed; 2 on error, and when the parts of a grown filter leave in doubt which of them holds a key:
-such keys are named as well and stay. 130 or 143 (128 + signal) when interrupted.
-
-Examples:
-  bloomfile remove users.bloom alice
-  bloomfile remove users.bloom --from gone.txt")]
-pub(crate) struct RemoveArgs {
-    /// The filter
-    pub(crate) file: PathBuf,
-
-    /// Keys; - reads keys from standard input, as does naming none at all
-    #[arg(value_name = "KEY")]
-    pub(crate) arguments: Vec<OsString>,
-
-    /// Files of keys, one per line; - is standard input; may be given again
-    #[arg(long, value_name = "INPUT")]
-    pub(crate) from: Vec<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) keys: KeyArgs,
-
-    /// Print nothing but errors; keys that were not in only show in the exit status
-    #[arg(short, long, conflicts_with = "json")]
-    pub(crate) quiet: bool,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Readers see it without opening the file again, and a power cut leaves the generations as they were
-before or after.
-
-Example:
-  bloomfile create day.bloom -n 1M -p 1% --generations 24
-  bloomfile rotate day.bloom      every hour: what was added in the last 23 to 24 hours is in")]
-pub(crate) struct RotateArgs {
-    /// The filter, made with --generations
-    pub(crate) file: PathBuf,
-
-    /// Print nothing but errors
-    #[arg(short, long, conflicts_with = "json")]
-    pub(crate) quiet: bool,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Keep the counters where keys come and go, and give the bits, a quarter of the size, to those who
-only ask. OUT can be merged with plain filters made with the same --capacity, --fpr, --layout and
---seed.
-
-Example:
-  bloomfile export -o users-plain.bloom users.bloom")]
-pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub(crate) result: ResultArgs,
-
-    /// The counting filter
-    pub(crate) file: PathBuf,
 }
