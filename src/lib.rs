@@ -72,7 +72,7 @@ pub use ops::{
     Absorbed, Comparison, Contents, Derivation, Except, InputSummary, PageComparison, PageRun,
     ParameterPair, Progress, Readers, Relation, SetOperation, compare,
 };
-pub use options::Options;
+pub use options::{GrowthStage, Options};
 pub use plan::Plan;
 pub use reader::{Access, ReadOptions, Reader};
 pub use report::{

@@ -1,5 +1,9 @@
 //! What a new filter shall be.
 
+mod growth;
+
+pub use growth::GrowthStage;
+
 use std::ops::RangeInclusive;
 use std::path::Path;
 

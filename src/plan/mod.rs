@@ -23,7 +23,7 @@ pub use loads::LoadVerdict;
 pub use precheck::Precheck;
 pub use rate::{
     best_flat_bits_per_key, best_flat_rate, blocked_rate, false_positive_rate, flat_rate,
-    rate_at_fill, rate_at_load, rows_rate,
+    rate_at_fill, rate_at_load, rate_together, rows_rate,
 };
 
 use crate::error::{Error, Result};

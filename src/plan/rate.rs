@@ -52,6 +52,22 @@ pub fn blocked_rate(blocks: u64, rows: u32, row_cells: u64, keys: u64) -> f64 {
     expected_rate(load, rows, row_cells)
 }
 
+/// Rate of several filters that are asked together: that any of them reports an absent key as
+/// present.
+///
+/// ```
+/// let rate = bloomfile::plan::rate_together(&[0.01, 0.01]);
+/// assert_eq!(format!("{rate:.6}"), "0.019900");
+/// ```
+pub fn rate_together(rates: &[f64]) -> f64 {
+    match rates {
+        // Exactly what it is by itself.
+        [rate] => *rate,
+        // Small rates would drown in 1 − (1 − rate). Not negated: that makes a zero a −0.
+        rates => 0.0 - rates.iter().map(|&rate| (-rate).ln_1p()).sum::<f64>().exp_m1(),
+    }
+}
+
 /// Rate of a blocked filter with very many blocks and `keys_per_block` keys in each on average:
 /// the number of keys that meet in one block is then Poisson.
 ///

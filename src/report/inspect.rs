@@ -66,11 +66,8 @@ pub struct Inspection {
 impl Inspection {
     /// The false positive rate now: that some segment reports an absent key as present.
     pub fn rate_now(&self) -> f64 {
-        match &self.segments[..] {
-            [segment] => segment.rate_now,
-            // Small rates would drown in 1 − (1 − rate).
-            segments => -segments.iter().map(|it| (-it.rate_now).ln_1p()).sum::<f64>().exp_m1(),
-        }
+        let rates: Vec<f64> = self.segments.iter().map(|segment| segment.rate_now).collect();
+        plan::rate_together(&rates)
     }
 
     /// Estimated number of keys in all segments, with its 95 % interval.

@@ -13,10 +13,15 @@ use crate::units;
 Examples:
   bloomfile plan --capacity 10M --fpr 1%
   bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M
+  bloomfile plan -n 1M -p 1% --kind counting
+  bloomfile plan -n 10k -p 1% --grow
   bloomfile plan -n 1M -p 3% --precheck --lookups 102k --present 2k --database-ms 500 --filter-ms 1")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
 
     #[command(flatten)]
     pub(crate) precheck: PrecheckArgs,

@@ -146,16 +146,20 @@ impl KindArgs {
         Err(Failure::new(contradiction))
     }
 
-    /// Adds them to a shape's options.
-    pub(crate) fn apply(&self, options: Options) -> Options {
-        let when_full = match self.when_full {
+    /// What the filter does when it is full.
+    pub(crate) fn policy(&self) -> WhenFull {
+        match self.when_full {
             _ if self.grows() => WhenFull::Grow,
             Some(Policy::Refuse) => WhenFull::Refuse,
             _ => WhenFull::Allow,
-        };
+        }
+    }
+
+    /// Adds them to a shape's options.
+    pub(crate) fn apply(&self, options: Options) -> Options {
         options
             .kind(self.kind)
-            .when_full(when_full)
+            .when_full(self.policy())
             .generations(self.generations.unwrap_or(0))
             .rotate_after(self.rotate_after.unwrap_or(0))
     }

@@ -19,6 +19,7 @@ mod which;
 use std::path::Path;
 use std::process::ExitCode;
 
+use bloomfile::WhenFull;
 use bloomfile::plan::Estimate;
 
 use crate::args::Command;
@@ -81,6 +82,19 @@ fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>, remedy: 
                 units::count(capacity)
             ),
         );
+    }
+}
+
+/// What happens when the part of a filter that takes the adds is full.
+fn policy(generations: Option<u64>, rotate_after: Option<u64>, when_full: WhenFull) -> String {
+    match (generations, rotate_after, when_full) {
+        (Some(_), Some(adds), _) => {
+            format!("rotates after {}: the oldest generation goes", units::counted(adds, "add"))
+        }
+        (Some(_), None, _) => "takes more keys, at a higher rate, until it is rotated".into(),
+        (.., WhenFull::Grow) => "grows: a larger segment is appended".into(),
+        (.., WhenFull::Refuse) => "refuses new keys".into(),
+        _ => "takes more keys, at a higher rate".into(),
     }
 }
 

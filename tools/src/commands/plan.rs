@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use bloomfile::plan::Precheck;
-use bloomfile::{Layout, Options, Plan};
+use bloomfile::plan::{Precheck, rate_together};
+use bloomfile::{CellKind, GrowthStage, Layout, Options, Plan, WhenFull};
 use serde::Serialize;
 
-use crate::args::{PlanArgs, PrecheckArgs};
+use super::policy;
+use crate::args::{KindArgs, PlanArgs, PrecheckArgs};
 use crate::failure::{Failure, Result, explain};
 use crate::output::{self, Listing};
 use crate::units;
@@ -14,10 +15,18 @@ use crate::units;
 /// Layouts in the order in which they are compared.
 const COMPARED: [Layout; 4] = [Layout::Line, Layout::Page, Layout::Rows, Layout::Flat];
 
+/// Stages of growth that are shown: the last is for 255 times the keys of the first.
+const STAGES: usize = 8;
+
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
 struct PlanOutput {
     schema: u32,
+    kind: CellKind,
+    cell_bits: u32,
+    when_full: WhenFull,
+    generations: Option<u64>,
+    rotate_after: Option<u64>,
     #[serde(flatten)]
     chosen: LayoutOutput,
     blocks: u64,
@@ -25,9 +34,12 @@ struct PlanOutput {
     bits: u64,
     capacity: Option<u64>,
     target_rate: Option<f64>,
+    rate_together: Option<f64>,
     warning: Option<String>,
     /// Every layout that can do it; none when the geometry was given.
     layouts: Vec<LayoutOutput>,
+    /// What a filter that grows becomes; none for the others.
+    growth: Vec<GrowthStage>,
     precheck: Option<PrecheckOutput>,
 }
 
@@ -53,51 +65,74 @@ struct PrecheckOutput {
     seconds_with: f64,
 }
 
+/// What was asked for, and what it takes.
+struct Planned<'a> {
+    args: &'a PlanArgs,
+    plan: Plan,
+    chosen: LayoutOutput,
+    layouts: Vec<LayoutOutput>,
+    growth: Vec<GrowthStage>,
+}
+
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
+    args.kind.check()?;
     let failed = |error| Failure::new(explain(&error));
-    let options = args.shape.options();
+    let options = args.kind.apply(args.shape.options());
     let plan = options.plan().map_err(failed)?;
-    let chosen = take(&options, &plan).map_err(failed)?;
-    let layouts = compare(args);
-    let precheck = args.precheck.precheck(args.shape.fpr.or(plan.expected_rate()))?;
+    let chosen = take(&options, &plan, &args.kind).map_err(failed)?;
+    let growth = match args.kind.grows() {
+        true => options.growth(STAGES).map_err(failed)?,
+        false => Vec::new(),
+    };
+    let planned = Planned { args, plan, chosen, layouts: compare(args, &options), growth };
+    let precheck = args.precheck.precheck(planned.rate_bound())?;
     if args.format.json {
-        output::json(&describe(&plan, chosen, args.shape.fpr, layouts, precheck))?;
+        output::json(&planned.describe(precheck))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut listing = listing(&plan, args.shape.fpr, chosen.file_bytes);
+    let mut listing = planned.listing();
     if let Some(precheck) = precheck {
         savings(&mut listing, &precheck);
     }
     output::print(listing)?;
-    if !layouts.is_empty() {
-        output::print(format_args!("\n{}", table(&layouts, plan.geometry().layout())))?;
+    if !planned.layouts.is_empty() {
+        let layouts = table(&planned.layouts, planned.plan.geometry().layout());
+        output::print(format_args!("\n{layouts}"))?;
+    }
+    if !planned.growth.is_empty() {
+        output::print(format_args!("\n{}", stages(&planned.growth)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The layouts side by side; one that cannot reach the rate is left out.
-fn compare(args: &PlanArgs) -> Vec<LayoutOutput> {
+fn compare(args: &PlanArgs, options: &Options) -> Vec<LayoutOutput> {
     if args.shape.is_exact() {
         return Vec::new();
     }
     let with = |layout| {
-        let options = args.shape.options().layout(layout);
-        options.plan().and_then(|plan| take(&options, &plan)).ok()
+        let options = options.clone().layout(layout);
+        options.plan().and_then(|plan| take(&options, &plan, &args.kind)).ok()
     };
     COMPARED.into_iter().filter_map(with).collect()
 }
 
-fn take(options: &Options, plan: &Plan) -> bloomfile::Result<LayoutOutput> {
+fn take(options: &Options, plan: &Plan, kind: &KindArgs) -> bloomfile::Result<LayoutOutput> {
+    // First, because it refuses a number of generations that no file has.
+    let file_bytes = options.file_bytes()?;
+    // The generations of a rotating filter lie beside a spare one, and a look-up asks them all.
+    let generations = kind.generations.unwrap_or(0);
+    let asked = u32::try_from(generations).unwrap_or(u32::MAX).max(1);
     Ok(LayoutOutput {
         layout: plan.geometry().layout(),
         rows: plan.geometry().row_count(),
         expected_rate: plan.expected_rate(),
         bits_per_key: plan.bits_per_key(),
-        data_bytes: plan.data_bytes(),
-        file_bytes: options.file_bytes()?,
-        lines_per_lookup: plan.lines_per_lookup(),
-        pages_per_lookup: plan.pages_per_lookup(),
+        data_bytes: plan.data_bytes() * (generations + 1),
+        file_bytes,
+        lines_per_lookup: plan.lines_per_lookup() * asked,
+        pages_per_lookup: plan.pages_per_lookup() * asked,
     })
 }
 
@@ -175,49 +210,139 @@ fn savings(listing: &mut Listing, precheck: &Precheck) {
     );
 }
 
-fn describe(
-    plan: &Plan,
-    chosen: LayoutOutput,
-    target_rate: Option<f64>,
-    layouts: Vec<LayoutOutput>,
-    precheck: Option<Precheck>,
-) -> PlanOutput {
-    let geometry = plan.geometry();
-    PlanOutput {
-        schema: 1,
-        chosen,
-        blocks: geometry.blocks(),
-        row_bits: geometry.row_cells(),
-        bits: plan.cells(),
-        capacity: plan.capacity(),
-        target_rate,
-        warning: plan.warning(),
-        layouts,
-        precheck: precheck.map(|precheck| PrecheckOutput {
-            seconds_without: precheck.without(),
-            seconds_with: precheck.with(),
-            precheck,
-        }),
+/// What a filter becomes as it grows.
+fn stages(growth: &[GrowthStage]) -> String {
+    let mut text = format!(
+        "  {:<9}{:>14}{:>14}{:>12}{:>12}{:>11}\n",
+        "segments", "keys", "bits per key", "data", "file", "rate"
+    );
+    for stage in growth {
+        text += &format!(
+            "  {:<9}{:>14}{:>14.2}{:>12}{:>12}{:>11}\n",
+            stage.segments,
+            units::count(stage.capacity),
+            stage.bits_per_key,
+            units::size(stage.data_bytes),
+            units::size(stage.file_bytes),
+            units::percent(stage.expected_rate),
+        );
     }
+    text + "  as it grows; a look-up asks every segment\n"
 }
 
-fn listing(plan: &Plan, target_rate: Option<f64>, file_bytes: u64) -> Listing {
-    let mut listing = Listing::default();
-    if let Some(capacity) = plan.capacity() {
-        let rate = target_rate.map(|rate| format!(", rate at most {}", units::percent(rate)));
-        let keys = units::counted(capacity, "key");
-        listing.row("for", format!("{keys}{}", rate.unwrap_or_default()));
+impl Planned<'_> {
+    /// The highest rate of all segments or generations together, as far as it follows from the
+    /// plan: that of every generation at capacity, or what the segments of a growing filter stay
+    /// below however many come.
+    fn rate_together(&self) -> Option<f64> {
+        let kind = &self.args.kind;
+        match kind.generations {
+            Some(generations) => {
+                let each = self.plan.expected_rate()?;
+                Some(rate_together(&vec![each; generations as usize]))
+            }
+            None if kind.grows() => self.args.shape.fpr,
+            None => self.plan.expected_rate(),
+        }
     }
-    listing.row("layout", plan.geometry());
-    listing.row_if("bits per key", plan.bits_per_key().map(|bits| format!("{bits:.2}")));
-    listing.row_if("expected rate", plan.expected_rate().map(units::rate));
-    let rest = units::size(file_bytes - plan.data_bytes());
-    let data = units::size(plan.data_bytes());
-    let whole = units::size(file_bytes);
-    listing.row("file", format!("{whole}: {data} of data, {rest} of journal, tables and headers"));
-    let lines = units::counted(plan.lines_per_lookup().into(), "cache line");
-    let pages = units::counted(plan.pages_per_lookup().into(), "page");
-    listing.row("a look-up", format!("touches at most {lines} in {pages}"));
-    listing.row_if("warning", plan.warning());
-    listing
+
+    /// The rate that may be relied on.
+    fn rate_bound(&self) -> Option<f64> {
+        let asked = self.args.shape.fpr.filter(|_| self.args.kind.generations.is_none());
+        asked.or(self.rate_together())
+    }
+
+    fn describe(self, precheck: Option<Precheck>) -> PlanOutput {
+        let geometry = self.plan.geometry();
+        let kind = &self.args.kind;
+        PlanOutput {
+            schema: 1,
+            kind: kind.kind,
+            cell_bits: self.plan.cell_bits(),
+            when_full: kind.policy(),
+            generations: kind.generations,
+            rotate_after: kind.rotate_after,
+            blocks: geometry.blocks(),
+            row_bits: geometry.row_cells(),
+            bits: self.plan.cells(),
+            capacity: self.plan.capacity(),
+            target_rate: self.args.shape.fpr,
+            rate_together: self.rate_together(),
+            warning: self.plan.warning(),
+            chosen: self.chosen,
+            layouts: self.layouts,
+            growth: self.growth,
+            precheck: precheck.map(|precheck| PrecheckOutput {
+                seconds_without: precheck.without(),
+                seconds_with: precheck.with(),
+                precheck,
+            }),
+        }
+    }
+
+    fn listing(&self) -> Listing {
+        let (plan, kind) = (&self.plan, &self.args.kind);
+        let mut listing = Listing::default();
+        if let Some(capacity) = plan.capacity() {
+            listing.row("for", self.purpose(capacity));
+        }
+        if kind.kind == CellKind::Counting {
+            listing.row("kind", "counting: each cell is a counter of 4 bits");
+        }
+        if kind.generations.is_some() || kind.policy() != WhenFull::Allow {
+            let policy = policy(kind.generations, kind.rotate_after, kind.policy());
+            listing.row("when full", policy);
+        }
+        listing.row("layout", plan.geometry());
+        listing.row_if("bits per key", plan.bits_per_key().map(|bits| format!("{bits:.2}")));
+        listing.row_if("expected rate", plan.expected_rate().map(|rate| self.rates(rate)));
+        listing.row("file", self.sizes());
+        let lines = units::counted(self.chosen.lines_per_lookup.into(), "cache line");
+        let pages = units::counted(self.chosen.pages_per_lookup.into(), "page");
+        let each = if kind.grows() { " of each segment" } else { "" };
+        listing.row("a look-up", format!("touches at most {lines} in {pages}{each}"));
+        listing.row_if("warning", plan.warning());
+        listing
+    }
+
+    fn purpose(&self, capacity: u64) -> String {
+        let kind = &self.args.kind;
+        let generations = match kind.generations {
+            Some(generations) => format!("{} generations, each for ", units::count(generations)),
+            None => String::new(),
+        };
+        let keys = units::counted(capacity, "key");
+        let more = if kind.grows() { " and then more" } else { "" };
+        let rate =
+            self.args.shape.fpr.map(|rate| format!(", rate at most {}", units::percent(rate)));
+        format!("{generations}{keys}{more}{}", rate.unwrap_or_default())
+    }
+
+    /// The rate of a part, and of the whole where that is another.
+    fn rates(&self, rate: f64) -> String {
+        let kind = &self.args.kind;
+        let together = self.rate_together().map(units::percent).unwrap_or_default();
+        match kind.generations {
+            Some(_) => format!("{} of each, {together} of all together", units::rate(rate)),
+            None if kind.grows() => format!(
+                "{} of the first segment, at most {together} of all together",
+                units::rate(rate)
+            ),
+            None => units::rate(rate),
+        }
+    }
+
+    fn sizes(&self) -> String {
+        let LayoutOutput { data_bytes, file_bytes, .. } = self.chosen;
+        let [whole, data, rest] =
+            [file_bytes, data_bytes, file_bytes - data_bytes].map(units::size);
+        let parts = match self.args.kind.generations {
+            Some(generations) => {
+                format!(" in {} generations and a spare one", units::count(generations))
+            }
+            None => String::new(),
+        };
+        let first = if self.args.kind.grows() { " at first" } else { "" };
+        format!("{whole}{first}: {data} of data{parts}, {rest} of journal, tables and headers")
+    }
 }

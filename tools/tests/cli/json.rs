@@ -63,8 +63,11 @@ fn the_fields_are_those_documented() {
     let sandbox = Sandbox::with_filter();
     let precheck = "--precheck --database-ms 5 --present 2%";
     let mut plan = documented("plan");
-    assert!(plan.remove("precheck") && plan.remove("layouts[]"), "listed as they may be absent");
-    assert_eq!(fields(&parse(&sandbox, &format!("plan --json -n 10M -p 1% {precheck}"))), plan);
+    for absent in ["precheck", "layouts[]", "growth[]"] {
+        assert!(plan.remove(absent), "listed itself, because it may be absent");
+    }
+    let growing = format!("plan --json -n 10M -p 1% --grow {precheck}");
+    assert_eq!(fields(&parse(&sandbox, &growing)), plan);
     let mut inspect = documented("inspect");
     assert!(inspect.remove("loads[]"), "listed itself, because it may be absent");
     assert_eq!(fields(&parse(&sandbox, "inspect --json --loads a.bloom")), inspect);
@@ -111,8 +114,64 @@ fn plan_in_json() {
     assert_eq!(plan["blocks"], 197_632);
     assert_eq!(plan["capacity"], 10_000_000);
     assert_eq!(plan["warning"], Value::Null);
+    assert_eq!((&plan["kind"], &plan["when_full"]), (&"plain".into(), &"allow".into()));
+    assert_eq!(plan["rate_together"], plan["expected_rate"]);
+    assert_eq!((&plan["generations"], &plan["growth"]), (&Value::Null, &serde_json::json!([])));
     let exact = parse(&sandbox, "plan --json -k 3 -m 5");
     assert_eq!((&exact["bits"], &exact["expected_rate"]), (&15.into(), &Value::Null));
+}
+
+/// A plan is what the file turns out to be, of whatever kind.
+#[test]
+fn plans_come_true() {
+    let sandbox = Sandbox::new();
+    for kind in [
+        "",
+        " --kind counting",
+        " --when-full refuse",
+        " --grow",
+        " --grow --kind counting",
+        " --generations 5",
+        " --generations 5 --kind counting --layout rows",
+    ] {
+        let plan = parse(&sandbox, &format!("plan --json -n 300 -p 1%{kind}"));
+        sandbox.run(&format!("create -q -f a.bloom -n 300 -p 1%{kind}")).is(0, "", "");
+        let inspection = parse(&sandbox, "inspect --json a.bloom");
+        for field in ["file_bytes", "kind", "when_full", "generations", "capacity", "target_rate"] {
+            assert_eq!(plan[field], inspection[field], "{kind}: {field}");
+        }
+        let segment = &inspection["segments"][0];
+        assert_eq!(plan["expected_rate"], segment["rate_at_capacity"], "{kind}");
+        let cell_bits = plan["cell_bits"].as_f64().unwrap();
+        assert_eq!(cell_bits, if kind.contains("counting") { 4.0 } else { 1.0 });
+        let bits = segment["cells"].as_f64().unwrap() * cell_bits;
+        assert_eq!(plan["bits_per_key"], bits / 300.0, "{kind}");
+        let regions = plan["generations"].as_u64().map_or(1, |generations| generations + 1);
+        assert_eq!(plan["data_bytes"], segment["data_bytes"].as_u64().unwrap() * regions, "{kind}");
+
+        let stages = plan["growth"].as_array().unwrap();
+        assert_eq!(stages.len(), if kind.contains("grow") { 8 } else { 0 }, "{kind}");
+        if let Some(stage) = stages.get(3) {
+            sandbox.run_with("add -q a.bloom", numbers(3000)).is(0, "", "");
+            let inspection = parse(&sandbox, "inspect --json a.bloom");
+            let segments = inspection["segments"].as_array().unwrap();
+            assert_eq!(stage["segments"], segments.len());
+            assert_eq!(stage["file_bytes"], inspection["file_bytes"], "{kind}");
+            let sum = |field: &str| -> u64 {
+                segments.iter().map(|segment| segment[field].as_u64().unwrap()).sum()
+            };
+            assert_eq!(stage["capacity"], sum("capacity"), "{kind}");
+            assert_eq!(stage["data_bytes"], sum("data_bytes"), "{kind}");
+            let bits = sum("cells") as f64 * cell_bits / sum("capacity") as f64;
+            let planned = stage["bits_per_key"].as_f64().unwrap();
+            assert!((planned - bits).abs() < 1e-9, "{kind}: {planned} is not {bits}");
+        }
+    }
+    let rotating = parse(&sandbox, "plan --json -n 1M -p 1% --generations 24");
+    let [each, together] =
+        ["expected_rate", "rate_together"].map(|rate| rotating[rate].as_f64().unwrap());
+    assert!((together - (1.0 - (1.0 - each).powi(24))).abs() < 1e-12);
+    assert_eq!(rotating["lines_per_lookup"], 24);
 }
 
 #[test]

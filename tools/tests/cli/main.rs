@@ -15,6 +15,7 @@ mod keys;
 mod kinds;
 mod lists;
 mod operations;
+mod plan;
 mod processes;
 mod readme;
 mod repair;

@@ -108,17 +108,9 @@ fn kind(inspection: &Inspection) -> String {
     }
 }
 
-/// What happens when the part that takes the adds is full.
+/// What happens when it is full.
 fn policy(inspection: &Inspection) -> String {
-    match (inspection.generations, inspection.rotate_after, inspection.when_full) {
-        (Some(_), Some(adds), _) => {
-            format!("rotates after {}: the oldest generation goes", units::counted(adds, "add"))
-        }
-        (Some(_), None, _) => "takes more keys, at a higher rate, until it is rotated".into(),
-        (.., WhenFull::Grow) => "grows: a larger segment is appended".into(),
-        (.., WhenFull::Refuse) => "refuses new keys".into(),
-        _ => "takes more keys, at a higher rate".into(),
-    }
+    super::policy(inspection.generations, inspection.rotate_after, inspection.when_full)
 }
 
 fn fullness(listing: &mut Listing, inspection: &Inspection) {
