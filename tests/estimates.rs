@@ -2,18 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod common;
+
 use bloomfile::plan::*;
 use bloomfile::{Geometry, Layout, Plan};
-
-/// Output `index` of SplitMix64 from `seed`: the hashes of keys that are all different.
-fn hash(seed: u64, index: u64) -> u64 {
-    let mut x = seed
-        .wrapping_mul(0xd134_2543_de82_ef95)
-        .wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
+// All different, as the hashes of different keys are.
+use common::random as hash;
 
 fn close(left: f64, right: f64, relative: f64) {
     assert!((left - right).abs() <= relative * right.abs(), "{left:e} against {right:e}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::compatible::{Parameters, common_geometry, factor_to};
-use super::derive::{InputSummary, summary};
+use super::derivation::{InputSummary, summary};
 use super::source::{PAGE, Source};
 use super::stream::each_few_pages;
 use crate::error::{Error, Result};

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::compatible::common_geometry;
+use super::derivation::{Derivation, Made, summary};
 use super::source::Source;
 use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::engine::{finish_file, write_table_part};
 use crate::error::{Error, Result};
-use crate::format::{CellKind, Shape, Superblock, first_extent};
+use crate::format::{CellKind, Extent, PageEntry, Shape, Superblock, first_extent};
 use crate::geometry::{Geometry, PAGE_BYTES};
-use crate::plan::{self, Estimate, Plan};
-use crate::report::{Health, uuid_text};
+use crate::plan::Plan;
 use crate::storage::{Draft, Medium};
 
 /// Makes a new file of one or several others.
@@ -58,55 +58,6 @@ impl std::fmt::Debug for SetOperation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SetOperation").field("replace", &self.replace).finish_non_exhaustive()
     }
-}
-
-/// What was made, and of what.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Derivation {
-    /// What was done: `union of 3 files`.
-    pub operation: String,
-    /// The identity of the new file, as text.
-    pub uuid: String,
-    /// Its geometry.
-    pub geometry: Geometry,
-    /// Its length in bytes.
-    pub file_bytes: u64,
-    /// The number of keys it is for, where that is known.
-    pub capacity: Option<u64>,
-    /// Cells that are set.
-    pub ones: u64,
-    /// Estimated number of keys in it.
-    pub keys: Estimate,
-    /// Its false positive rate.
-    pub rate: f64,
-    /// The inputs, in the order given.
-    pub inputs: Vec<InputSummary>,
-}
-
-/// One input of an operation.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct InputSummary {
-    /// The file's identity, as text.
-    pub uuid: String,
-    /// Clean, being written or crashed.
-    pub health: Health,
-    /// Its geometry.
-    pub geometry: Geometry,
-    /// Estimated number of keys in it, as of its last checkpoint.
-    pub keys: Estimate,
-    /// Its false positive rate, as of its last checkpoint.
-    pub rate: f64,
-    /// How many of its blocks, or of the cells of a row, became one; 1 when it was not folded.
-    pub folded_by: u64,
-    /// The rate its keys alone have at the size it was folded to.
-    pub rate_folded: f64,
-    /// Pages of a live or crashed file that hold more bits than its checksums and journal explain:
-    /// those of keys that were never synced, or that its writer had no room to log.
-    pub pages_unverified: u64,
 }
 
 impl<'a> SetOperation<'a> {
@@ -268,10 +219,7 @@ impl<'a> SetOperation<'a> {
         let draft = Draft::new(output, extent.end(), self.replace)?;
         let medium = draft.medium()?;
         let counted = combine(&geometry, sources, rule, self.listener, |first, bytes, entries| {
-            medium
-                .write_at(bytes, extent.data() + first * PAGE_BYTES)
-                .map_err(Error::io("write the new file"))?;
-            write_table_part(&medium, &extent, first, entries)
+            write_pages(&medium, &extent, first, bytes, entries)
         })?;
         let capacity = Some(superblock.capacity).filter(|&capacity| capacity != 0);
         let plan = Plan::exact(geometry, capacity);
@@ -280,20 +228,24 @@ impl<'a> SetOperation<'a> {
         let (superblock, slot) = finish_file(&medium, superblock, &plan, metadata, adds, true)?;
         draft.publish()?;
         let inputs = sources.iter().zip(factors);
-        Ok(Derivation {
-            operation,
-            uuid: uuid_text(&superblock.uuid),
-            geometry,
-            file_bytes: slot.file_bytes,
-            capacity,
-            ones: slot.segments[0].ones,
-            keys,
-            rate: counted.rate_now(&geometry),
-            inputs: inputs
-                .map(|(source, factor)| summary(source, factor))
-                .collect::<Result<Vec<_>>>()?,
-        })
+        let inputs = inputs.map(|(source, factor)| summary(source, factor));
+        let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
+        Ok(made.derivation(&superblock, &slot, inputs.collect::<Result<_>>()?))
     }
+}
+
+/// Writes pages of a new file from `first` on, and their entries in its page table.
+pub(super) fn write_pages<M: Medium>(
+    medium: &M,
+    extent: &Extent,
+    first: u64,
+    bytes: &[u8],
+    entries: &[PageEntry],
+) -> Result<()> {
+    medium
+        .write_at(bytes, extent.data() + first * PAGE_BYTES)
+        .map_err(Error::io("write the new file"))?;
+    write_table_part(medium, extent, first, entries)
 }
 
 fn open<P: AsRef<Path>>(inputs: &[P]) -> Result<Vec<Source>> {
@@ -350,25 +302,4 @@ pub(super) fn union_adds(adds: &[u64], known: bool, keys: f64) -> u64 {
     let least = adds.iter().copied().max().unwrap_or(0);
     let most = adds.iter().copied().fold(0, u64::saturating_add);
     (keys.round() as u64).clamp(least, if known { most } else { u64::MAX })
-}
-
-/// What is said of an input that is folded by `factor`.
-pub(super) fn summary(source: &Source, factor: u64) -> Result<InputSummary> {
-    let geometry = *source.geometry();
-    let keys = source.tabled().keys(&geometry);
-    let rate = source.tabled().rate_now(&geometry);
-    let rate_folded = match factor {
-        1 => rate,
-        _ => plan::false_positive_rate(&geometry.folded(factor)?, keys.value.round() as u64),
-    };
-    Ok(InputSummary {
-        uuid: source.uuid(),
-        health: source.health(),
-        geometry,
-        keys,
-        rate,
-        folded_by: factor,
-        rate_folded,
-        pages_unverified: source.unverified(),
-    })
 }

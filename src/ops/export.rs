@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::derive::{Derivation, SetOperation, summary};
+use super::derivation::{Derivation, Made, summary};
+use super::derive::{SetOperation, write_pages};
 use super::provenance;
 use super::source::{PAGE, Source};
-use crate::engine::{finish_file, split_on_all_cores, write_table_part};
+use crate::engine::{finish_file, split_on_all_cores};
 use crate::error::{Error, Result};
 use crate::format::{CellKind, PageEntry, Superblock, WhenFull, first_extent};
-use crate::geometry::PAGE_BYTES;
 use crate::plan::Plan;
-use crate::report::{Counted, uuid_text};
-use crate::storage::{Draft, Medium};
+use crate::report::Counted;
+use crate::storage::Draft;
 
 /// Pages of counters that make one page of bits.
 const PAGES_EACH: u64 = 4;
@@ -65,10 +65,7 @@ impl SetOperation<'_> {
                 source.read_as_bits(page, &mut bytes)?;
                 let entry = PageEntry::of(&bytes, 1);
                 counted.add(&geometry, 1, page, entry.ones);
-                medium
-                    .write_at(&bytes, extent.data() + page * PAGE_BYTES)
-                    .map_err(Error::io("write the new file"))?;
-                write_table_part(&medium, &extent, page, &[entry])?;
+                write_pages(&medium, &extent, page, &bytes, &[entry])?;
             }
             Ok(counted)
         });
@@ -82,17 +79,8 @@ impl SetOperation<'_> {
         let (superblock, slot) =
             finish_file(&medium, superblock, &plan, metadata, source.adds(), true)?;
         draft.publish()?;
-        Ok(Derivation {
-            operation,
-            uuid: uuid_text(&superblock.uuid),
-            geometry,
-            file_bytes: slot.file_bytes,
-            capacity,
-            ones: slot.segments[0].ones,
-            keys,
-            rate: counted.rate_now(&geometry),
-            inputs: vec![summary(source, 1)?],
-        })
+        let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
+        Ok(made.derivation(&superblock, &slot, vec![summary(source, 1)?]))
     }
 }
 

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use super::derive::{Derivation, InputSummary, SetOperation, summary, union_adds};
+use super::derivation::{Derivation, InputSummary, Made, summary};
+use super::derive::{SetOperation, union_adds, write_pages};
 use super::provenance;
 use super::source::Source;
 use super::stream::{Rule, combine};
-use crate::engine::{finish_slot, new_slot, write_table_part};
+use crate::engine::{finish_slot, new_slot};
 use crate::error::{Error, Result};
 use crate::format::{SegmentRecord, Shape, Superblock};
-use crate::geometry::PAGE_BYTES;
-use crate::plan::Estimate;
-use crate::report::uuid_text;
-use crate::storage::{Draft, Medium};
+use crate::plan;
+use crate::storage::Draft;
 
 impl SetOperation<'_> {
     /// Joins files, each given by its segments.
@@ -42,44 +41,30 @@ impl SetOperation<'_> {
         }
         let draft = Draft::new(output, end, self.replaces())?;
         let medium = draft.medium()?;
-        let (mut keys, mut present) = (Estimate { value: 0.0, low: 0.0, high: 0.0 }, 1.0);
+        let (mut keys, mut rates) = (Vec::new(), Vec::new());
         for (index, record) in records.iter_mut().enumerate() {
             let sources: Vec<&Source> = files.iter().filter_map(|file| file.get(index)).collect();
             let (geometry, extent) = (record.geometry, record.extent(cell_bits));
             let show = |first: u64, bytes: &[u8], entries: &[_]| {
-                medium
-                    .write_at(bytes, extent.data() + first * PAGE_BYTES)
-                    .map_err(Error::io("write the new file"))?;
-                write_table_part(&medium, &extent, first, entries)
+                write_pages(&medium, &extent, first, bytes, entries)
             };
             let counted = combine(&geometry, &sources, Rule::Union, self.listener(), show)?;
             let here = counted.keys(&geometry);
             let adds: Vec<u64> = sources.iter().map(|source| source.adds()).collect();
             let known = sources.iter().all(|source| source.adds_are_known());
             record.adds = union_adds(&adds, known, here.value);
-            keys = Estimate {
-                value: keys.value + here.value,
-                low: keys.low + here.low,
-                high: keys.high + here.high,
-            };
-            present *= 1.0 - counted.rate_now(&geometry);
+            keys.push(here);
+            rates.push(counted.rate_now(&geometry));
         }
         let heads: Vec<&Source> = files.iter().map(|file| &file[0]).collect();
         let metadata = provenance::metadata(&operation, &heads, &vec![1; heads.len()])?;
         let slot = new_slot(records, end, metadata);
         let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
         draft.publish()?;
-        Ok(Derivation {
-            operation,
-            uuid: uuid_text(&superblock.uuid),
-            geometry: slot.segments[slot.segments.len() - 1].geometry,
-            file_bytes: slot.file_bytes,
-            capacity: Some(superblock.capacity),
-            ones: slot.segments.iter().map(|segment| segment.ones).sum(),
-            keys,
-            rate: 1.0 - present,
-            inputs: files.iter().map(|file| file_summary(file)).collect::<Result<Vec<_>>>()?,
-        })
+        let inputs = files.iter().map(|file| file_summary(file)).collect::<Result<Vec<_>>>()?;
+        let keys = keys.into_iter().sum();
+        let made = Made { operation, keys, rate: plan::rate_together(&rates) };
+        Ok(made.derivation(&superblock, &slot, inputs))
     }
 }
 
@@ -124,13 +109,8 @@ fn refuse_differences(files: &[Vec<Source>]) -> Result<()> {
 /// What is said of a file with several segments.
 fn file_summary(file: &[Source]) -> Result<InputSummary> {
     let parts = file.iter().map(|source| summary(source, 1)).collect::<Result<Vec<_>>>()?;
-    let rate = 1.0 - parts.iter().map(|part| 1.0 - part.rate).product::<f64>();
-    let sum = |of: fn(&InputSummary) -> f64| parts.iter().map(of).sum::<f64>();
-    let keys = Estimate {
-        value: sum(|part| part.keys.value),
-        low: sum(|part| part.keys.low),
-        high: sum(|part| part.keys.high),
-    };
+    let rate = plan::rate_together(&parts.iter().map(|part| part.rate).collect::<Vec<_>>());
+    let keys = parts.iter().map(|part| part.keys).sum();
     let pages_unverified = parts.iter().map(|part| part.pages_unverified).sum();
     let newest = parts[parts.len() - 1].clone();
     Ok(InputSummary { keys, rate, rate_folded: rate, pages_unverified, ..newest })

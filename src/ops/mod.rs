@@ -5,6 +5,7 @@
 
 mod compare;
 mod compatible;
+mod derivation;
 mod derive;
 mod export;
 mod fold;
@@ -18,7 +19,8 @@ mod stream;
 pub use compare::{
     Comparison, Contents, PageComparison, PageRun, ParameterPair, Relation, compare,
 };
-pub use derive::{Derivation, InputSummary, SetOperation};
+pub use derivation::{Derivation, InputSummary};
+pub use derive::SetOperation;
 pub use in_place::Absorbed;
 pub(crate) use in_place::union_into;
 pub use many::{Except, Readers};

@@ -6,6 +6,8 @@
 //! the variance of the total has a part of its own for that. n is fixed, not Poisson: all
 //! variances are those of a fixed number of keys.
 
+use std::iter::Sum;
+
 use crate::geometry::{Geometry, Layout};
 
 /// Half-width of the intervals in standard deviations: 95.4 % for a normal distribution.
@@ -21,6 +23,18 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the interval; infinite when the filter is too full to tell.
     pub high: f64,
+}
+
+/// Of numbers that do not depend on each other, such as the keys of several segments. The interval
+/// holds the sum at least as often as those of the parts hold theirs.
+impl Sum for Estimate {
+    fn sum<I: Iterator<Item = Estimate>>(estimates: I) -> Estimate {
+        estimates.fold(Estimate { value: 0.0, low: 0.0, high: 0.0 }, |sum, next| Estimate {
+            value: sum.value + next.value,
+            low: sum.low + next.low,
+            high: sum.high + next.high,
+        })
+    }
 }
 
 impl Estimate {

@@ -137,7 +137,13 @@ impl<M: Medium> Explainer<'_, M> {
         if end > self.length {
             let value = format!("{} bytes are missing", end - self.length);
             let note = "the file was cut short: its headers say that it is longer (F-29)";
-            return self.tell_at(self.length..self.length, "end of file", "length", value, note);
+            return self.show(Explained {
+                range: self.length..self.length,
+                structure: "end of file".into(),
+                field: "length".into(),
+                value,
+                note: note.into(),
+            });
         }
         let note = match growing {
             true => "a growth that did not finish: ignored (F-29)",
@@ -163,24 +169,16 @@ impl<M: Medium> Explainer<'_, M> {
         if range.end > self.length {
             note.push_str("; cut short by the end of the file");
         }
-        self.tell_at(range.start..range.end.min(self.length), structure, field, value, note)
-    }
-
-    fn tell_at(
-        &mut self,
-        range: Range<u64>,
-        structure: impl Into<String>,
-        field: impl Into<String>,
-        value: impl Into<String>,
-        note: impl Into<String>,
-    ) -> Walk {
-        let explained = Explained {
-            range,
+        self.show(Explained {
+            range: range.start..range.end.min(self.length),
             structure: structure.into(),
             field: field.into(),
             value: value.into(),
-            note: note.into(),
-        };
+            note,
+        })
+    }
+
+    fn show(&mut self, explained: Explained) -> Walk {
         match (self.visit)(explained) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Stop::Enough),
