@@ -43,7 +43,8 @@ pub struct Inspection {
     pub generations: Option<u64>,
     /// Adds after which a rotating filter rotates by itself.
     pub rotate_after: Option<u64>,
-    /// Records in the journal of a crashed file that are still to be replayed.
+    /// Records in the journal of a crashed file that are still to be replayed: an add each, or in
+    /// a counting file the change of one counter.
     pub journal_records: u64,
     /// Number of the last slot written.
     pub sequence: u64,

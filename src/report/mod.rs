@@ -48,7 +48,7 @@ impl Health {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Adds found in the journal.
+    /// Records found in the journal: an add each, or in a counting file the change of one counter.
     pub records_replayed: u64,
     /// Records lost from the end of the journal, none of which had been synced.
     pub records_missing: u64,

@@ -8,6 +8,7 @@ use crate::error::Result;
 #[cfg(doc)]
 use crate::filter::Filter;
 use crate::filter::open_for_writing;
+use crate::format::CellKind;
 
 /// What a repair found and did; made by [`repair`].
 #[derive(Clone, Debug, PartialEq)]
@@ -18,13 +19,16 @@ pub struct Repair {
     pub pages_repaired: Vec<u64>,
     /// Pages in the file.
     pub pages: u64,
+    /// Bits or counters.
+    pub kind: CellKind,
     /// The file had been left open by a crash; it is closed now.
     pub crashed: bool,
     /// One of the two state slots was damaged, not the one that counts, and was written anew.
     pub slot_rewritten: bool,
     /// The page table was damaged and was made anew: pages it did not fit were repaired.
     pub table_rebuilt: bool,
-    /// Adds replayed from the journal of a crashed file.
+    /// Records replayed from the journal of a crashed file: an add each, or in a counting file the
+    /// change of one counter.
     pub records_replayed: u64,
     /// Damaged journal records in which one flipped bit was found and put right.
     pub records_corrected: u64,
@@ -85,6 +89,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
     Ok(Repair {
         pages_repaired: repaired.pages,
         pages: inspection.segments.iter().map(|segment| segment.pages).sum(),
+        kind: inspection.kind,
         crashed: repaired.crashed,
         slot_rewritten: repaired.slot,
         table_rebuilt: repaired.table,

@@ -7,7 +7,7 @@ use super::Health;
 use crate::engine::{PageCheck, recheck_pages};
 use crate::error::{Error, Result};
 use crate::examine::{Examined, check_file, examine, map_segments};
-use crate::format::{SegmentRecord, region_of};
+use crate::format::{CellKind, SegmentRecord, region_of};
 use crate::storage::{FileMedium, Map, Mapping};
 
 /// What checking every page of a file gave; made by [`verify`].
@@ -17,6 +17,8 @@ use crate::storage::{FileMedium, Map, Mapping};
 pub struct Verification {
     /// Clean, being written or crashed.
     pub health: Health,
+    /// Bits or counters.
+    pub kind: CellKind,
     /// Data pages in the segments in use; pages are numbered through all of them, oldest first.
     pub pages: u64,
     /// Pages that are exactly what checksums and journal say.
@@ -27,7 +29,8 @@ pub struct Verification {
     pub pages_busy: Vec<u64>,
     /// Pages that hold something else than what was written.
     pub pages_damaged: Vec<u64>,
-    /// Adds in the journal that recovery will replay.
+    /// Records in the journal that recovery will replay: an add each, or in a counting file the
+    /// change of one counter.
     pub journal_records: u64,
     /// Records missing from the journal of a crashed file, none of which is known to have been
     /// synced.
@@ -103,6 +106,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
     };
     let mut verification = Verification {
         health: *health,
+        kind: superblock.cells,
         pages: 0,
         pages_exact: 0,
         pages_unsynced: Vec::new(),

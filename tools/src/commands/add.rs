@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use bloomfile::{CellKind, Filter, Hasher, Recovery, WhenFull};
 use serde::Serialize;
 
-use super::warn_if_over_capacity;
+use super::{records, warn_if_over_capacity};
 use crate::args::AddArgs;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
 pub(super) fn open(path: &Path, quiet: bool) -> Result<Filter> {
     let filter = Filter::open(path).map_err(Failure::file(path))?;
     if let Some(recovery) = filter.recovery().filter(|_| !quiet) {
-        tell_recovery(path, recovery);
+        tell_recovery(path, recovery, filter.kind());
     }
     Ok(filter)
 }
@@ -110,7 +110,7 @@ fn warn_if_overfull(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn tell_recovery(path: &Path, recovery: &Recovery) {
+fn tell_recovery(path: &Path, recovery: &Recovery, kind: CellKind) {
     let missing = match recovery.records_missing {
         0 => String::new(),
         count => format!(", {} that had not been synced lost", units::counted(count, "record")),
@@ -118,7 +118,7 @@ fn tell_recovery(path: &Path, recovery: &Recovery) {
     output::note(format_args!(
         "{}: recovered after a crash: {} replayed{missing}, {} with bits that had not been synced",
         path.display(),
-        units::counted(recovery.records_replayed, "add"),
+        records(recovery.records_replayed, kind),
         units::counted(recovery.pages_unsynced, "page"),
     ));
 }

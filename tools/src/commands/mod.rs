@@ -19,8 +19,8 @@ mod which;
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::WhenFull;
 use bloomfile::plan::Estimate;
+use bloomfile::{CellKind, WhenFull};
 
 use crate::args::Command;
 use crate::failure::Result;
@@ -96,6 +96,13 @@ fn policy(generations: Option<u64>, rotate_after: Option<u64>, when_full: WhenFu
         (.., WhenFull::Refuse) => "refuses new keys".into(),
         _ => "takes more keys, at a higher rate".into(),
     }
+}
+
+/// A number of journal records, as what they are in a file of this kind.
+fn records(count: u64, kind: CellKind) -> String {
+    // An add to a counting file has a record for each counter it changes, and so has a removal.
+    let noun = if kind == CellKind::Counting { "change" } else { "add" };
+    units::counted(count, noun)
 }
 
 /// A number of things that is rounded to a whole one.

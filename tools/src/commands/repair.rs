@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bloomfile::{Health, Repair};
 use serde::Serialize;
 
+use super::records;
 use crate::args::RepairArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
@@ -75,7 +76,7 @@ fn refuse_mere_crash(path: &Path) -> Result<()> {
 
 fn text(file: &str, outcome: Outcome, repair: &Repair) -> String {
     let pages = units::counted(repair.pages, "page");
-    let replayed = units::counted(repair.records_replayed, "add");
+    let replayed = records(repair.records_replayed, repair.kind);
     match outcome {
         Outcome::Sound => format!("{file}: nothing to repair: {pages} as written\n"),
         Outcome::Recovered => {
@@ -114,15 +115,15 @@ fn listing(repair: &Repair) -> Listing {
         listing.row("page table", "was damaged; made anew");
     }
     if repair.records_corrected != 0 {
-        let records = units::counted(repair.records_corrected, "record");
-        listing.row("journal", format!("{records} with a flipped bit put right"));
+        let corrected = units::counted(repair.records_corrected, "record");
+        listing.row("journal", format!("{corrected} with a flipped bit put right"));
     }
     if repair.records_lost {
         let lost = "a synced record cannot be read: any page may miss its bits";
         listing.row("journal", lost);
     }
     if repair.crashed {
-        let replayed = units::counted(repair.records_replayed, "add");
+        let replayed = records(repair.records_replayed, repair.kind);
         listing.row("crash", format!("recovered: {replayed} replayed"));
     }
     listing.row("rate now", units::rate(repair.rate_now));

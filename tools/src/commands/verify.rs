@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bloomfile::{Health, Verification};
 use serde::Serialize;
 
+use super::records;
 use crate::EXIT_ERROR;
 use crate::args::VerifyArgs;
 use crate::failure::{Failure, Result, explain};
@@ -103,8 +104,8 @@ fn soundness(found: &Verification) -> String {
     };
     let unsynced = if_any(found.pages_unsynced.len() as u64, "with bits that had not been synced");
     let missing = if_any(found.journal_missing, "missing from its unsynced end");
-    let adds = units::counted(found.journal_records, "add");
-    format!("{pages}{unsynced}, {adds} in the journal{missing}; {state}")
+    let records = records(found.journal_records, found.kind);
+    format!("{pages}{unsynced}, {records} in the journal{missing}; {state}")
 }
 
 fn damage(found: &Verification) -> String {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use bloomfile::{BlockLoads, CellKind, Health, Inspection, WhenFull};
 use serde::Serialize;
 
-use super::keys_estimated;
+use super::{keys_estimated, records};
 use crate::args::InspectArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
@@ -145,8 +145,8 @@ fn health(inspection: &Inspection) -> String {
     let mut text = inspection.health.meaning().to_owned();
     match inspection.health {
         Health::Crashed => {
-            let adds = units::counted(inspection.journal_records, "add");
-            text.push_str(&format!("\n{adds} in the journal, not in the figures above"));
+            let records = records(inspection.journal_records, inspection.kind);
+            text.push_str(&format!("\n{records} in the journal, not in the figures above"));
         }
         Health::Live => text.push_str("\nthe figures above are those of its last checkpoint"),
         _ => {}

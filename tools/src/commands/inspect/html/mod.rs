@@ -5,7 +5,7 @@ mod svg;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bloomfile::{BlockLoads, Health, Inspection, SegmentInspection, Verification};
+use bloomfile::{BlockLoads, CellKind, Health, Inspection, SegmentInspection, Verification};
 
 use super::charts::{self, PageMap};
 use crate::args::InspectArgs;
@@ -217,8 +217,12 @@ impl Report {
             Ok(found) => ("good", format!("all {} are as written", units::count(found.pages))),
         };
         rows.push(["Data pages".into(), pages]);
+        let records = match inspection.kind {
+            CellKind::Counting => "Changes in the journal, to be replayed",
+            _ => "Adds in the journal, to be replayed",
+        };
         for (count, what) in [
-            (inspection.journal_records, "Adds in the journal, to be replayed"),
+            (inspection.journal_records, records),
             (inspection.recoveries, "Recoveries"),
             (inspection.unsynced_pages, "Pages kept with unsynced bits"),
             (inspection.repaired_pages, "Pages repaired: all ones"),
