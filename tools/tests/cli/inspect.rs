@@ -137,6 +137,45 @@ fn a_page_that_cannot_be_written_is_an_error() {
     assert_eq!(sandbox.names(), ["a.bloom"]);
 }
 
+/// The rate at capacity is that of all segments together, or of all generations there will be.
+#[test]
+fn at_capacity_the_whole_counts() {
+    let sandbox = Sandbox::new();
+    for (name, kind, keys, parts) in [
+        ("one", "", 1, ""),
+        ("counting", "--kind counting", 1, ""),
+        ("young", "--grow", 1, ""),
+        ("growing", "--grow", 600, ", all 3 segments full"),
+        ("rotating", "--generations 5", 1, ", all 5 generations full"),
+    ] {
+        sandbox.run(format!("create -q {name} -n 100 -p 1% {kind}").trim_end()).is(0, "", "");
+        sandbox.run_with(&format!("add -q {name}"), numbers(keys)).is(0, "", "");
+        let json = sandbox.run(&format!("inspect --json {name}")).out;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let segments = json["segments"].as_array().unwrap();
+        let rate = |segment: &serde_json::Value| segment["rate_at_capacity"].as_f64().unwrap();
+        let present: f64 = match json["generations"].as_i64() {
+            Some(generations) => (1.0 - rate(&segments[0])).powi(generations as i32),
+            None => segments.iter().map(|segment| 1.0 - rate(segment)).product(),
+        };
+        let expected = 100.0 * (1.0 - present);
+
+        let out = sandbox.run(&format!("inspect {name}")).out;
+        let (_, text) = out.split_once("\n  at capacity   ").unwrap();
+        let (text, _) = text.split_once('\n').unwrap();
+        sandbox.run(&format!("inspect {name} --html page.html"));
+        let page = String::from_utf8(sandbox.read("page.html")).unwrap();
+        let (_, card) = page.split_once("False positives at capacity</dt><dd>").unwrap();
+        let (card, _) = card.split_once("</dd></div>").unwrap();
+        for shown in [text, card] {
+            let percent: f64 = shown.split_once(" %").unwrap().0.parse().unwrap();
+            assert!((percent / expected - 1.0).abs() < 0.006, "{name}: {shown}, not {expected}");
+            assert_eq!(shown.contains("full"), !parts.is_empty(), "{name}: {shown}");
+            assert!(shown.ends_with(parts), "{name}: {shown}");
+        }
+    }
+}
+
 /// Files of several segments, and what is said of each.
 #[test]
 fn every_kind_is_named_and_each_segment_shown() {

@@ -195,6 +195,7 @@ fn a_growing_filter_grows() {
   holds         about 991 keys (969 to 1,013); 1,000 adds changed it
   in use        4 segments; the newest is at 37.7 % of its capacity
   rate now      0.29 % (1 in 345)
+  at capacity   0.407 % (1 in 245), all 4 segments full
   space         16 KiB of data, 64 KiB of journal
   hash          SeaHash, seed 0
 "

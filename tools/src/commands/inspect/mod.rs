@@ -130,8 +130,24 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
         listing.row("in use", format!("{parts}{}", share.unwrap_or_default()));
     }
     listing.row("rate now", units::rate(inspection.rate_now()));
-    if segments.len() == 1 {
-        listing.row_if("at capacity", newest.rate_at_capacity.map(units::rate));
+    listing.row_if("at capacity", rate_at_capacity(inspection));
+}
+
+/// The rate of the whole when it is full, and of what that is where it is not of one segment.
+fn rate_at_capacity(inspection: &Inspection) -> Option<String> {
+    let rate = units::rate(inspection.rate_at_capacity()?);
+    Some(match full_parts(inspection) {
+        Some(parts) => format!("{rate}, {parts}"),
+        None => rate,
+    })
+}
+
+/// What is full when a file of several parts is at capacity.
+fn full_parts(inspection: &Inspection) -> Option<String> {
+    match (inspection.generations, inspection.segments.len()) {
+        (Some(generations), _) => Some(format!("all {generations} generations full")),
+        (None, 1) => None,
+        (None, segments) => Some(format!("all {segments} segments full")),
     }
 }
 

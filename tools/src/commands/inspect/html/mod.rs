@@ -110,7 +110,8 @@ impl Report {
             }
             _ => "made for no number in particular".into(),
         };
-        let newest = segments.last().and_then(|segment| segment.rate_at_capacity);
+        let full = inspection.rate_at_capacity();
+        let full_parts = super::full_parts(inspection);
         let cards = [
             ("Keys, about", units::count(keys.round() as u64), capacity),
             (
@@ -121,8 +122,12 @@ impl Report {
             ("False positives now", units::percent(rate), tries(rate)),
             (
                 "False positives at capacity",
-                newest.map_or_else(|| "–".into(), units::percent),
-                newest.map_or_else(|| "no capacity was named".into(), tries),
+                full.map_or_else(|| "–".into(), units::percent),
+                match (full, full_parts) {
+                    (None, _) => "no capacity was named".into(),
+                    (Some(rate), None) => tries(rate),
+                    (Some(rate), Some(parts)) => format!("{}, {parts}", tries(rate)),
+                },
             ),
         ];
         let mut html = String::from("<dl class=\"cards\">\n");
