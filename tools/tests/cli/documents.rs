@@ -1,8 +1,10 @@
 //! Help texts, manual pages and completions: made from one definition, and tested as they are.
 
-use std::process::Command;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{BLOOMFILE, Sandbox, has};
 
 /// All commands, as the help lists them.
 fn commands(sandbox: &Sandbox) -> Vec<String> {
@@ -56,20 +58,69 @@ fn every_command_has_a_manual_page() {
     sandbox.run("man --out no").is(2, "", error);
 }
 
-/// Each shell takes its completions without a complaint, where it is installed.
+/// Prints what bash completes `bloomfile in` to, with the script of its first argument.
+const ASK_BASH: &str = r#"
+source "$0"
+COMP_WORDS=(bloomfile in) COMP_CWORD=1
+_bloomfile bloomfile in bloomfile
+echo "${COMPREPLY[@]}"
+"#;
+
+/// The same for zsh, which completes only at a terminal: a second one is given one and a Tab.
+const ASK_ZSH: &str = r#"
+zmodload zsh/zpty
+zpty shell 'zsh -f -i'
+zpty -w shell "autoload -Uz compinit; compinit -D -u; source ${(q)0}"
+zpty -w -n shell $'bloomfile in\t'
+# Waits for the list, in which both have what they do beside them.
+zpty -r shell list '*inspect *intersect * in common*'
+print -r -- "$list"
+"#;
+
+/// The same for fish.
+const ASK_FISH: &str = r#"
+source "$argv[1]"
+complete -C "bloomfile in"
+"#;
+
+/// Each shell takes its completions without a complaint and completes by them, where it is
+/// installed.
 #[test]
-fn shells_take_the_completions() {
+fn shells_complete_commands() {
     let sandbox = Sandbox::new();
-    for (shell, check) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+    let folder = Path::new(BLOOMFILE).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path: Vec<PathBuf> =
+        std::iter::once(folder.into()).chain(std::env::split_paths(&path)).collect();
+    for (shell, options, check, ask) in [
+        ("bash", &["--norc", "--noprofile"][..], "-n", ASK_BASH),
+        ("zsh", &["-f"], "-n", ASK_ZSH),
+        ("fish", &["--no-config"], "--no-execute", ASK_FISH),
+    ] {
         let script = sandbox.run(&format!("completions {shell}")).out;
         assert!(script.contains("bloomfile") && script.contains("inspect"), "{shell}");
+        if !has(shell) {
+            continue;
+        }
         sandbox.write("script", &script);
-        match Command::new(shell).arg(check).arg(sandbox.path("script")).output() {
-            Ok(output) => {
-                let errors = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success() && errors.is_empty(), "{shell}: {errors}");
-            }
-            Err(_) => eprintln!("not tried: {shell} is not installed"),
+        let script = sandbox.path("script");
+        // A shell that waits for ever shall not make the tests wait.
+        let run = |arguments: &[&OsStr]| {
+            let mut command = Command::new("timeout");
+            command.args(["60", shell]).args(options).args(arguments);
+            // Shells keep what they remember in folders of the user's.
+            command.env("HOME", sandbox.folder()).env("TERM", "dumb");
+            command.env("XDG_CONFIG_HOME", sandbox.folder()).env("XDG_DATA_HOME", sandbox.folder());
+            command.env("PATH", std::env::join_paths(&path).unwrap());
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && errors.is_empty(), "{shell}: {errors}");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        run(&[check.as_ref(), script.as_ref()]);
+        let completed = run(&["-c".as_ref(), ask.as_ref(), script.as_ref()]);
+        for (name, there) in [("inspect", true), ("intersect", true), ("merge", false)] {
+            assert_eq!(completed.contains(name), there, "{shell}, {name}: {completed}");
         }
     }
     let ran = sandbox.run("completions cobol");

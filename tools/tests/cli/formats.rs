@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, has, may_install, works};
 
 const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
 
@@ -21,21 +21,9 @@ fn golden(name: &str) -> PathBuf {
     repository().join(format!("tests/golden/{name}.bloom"))
 }
 
-fn may_install() -> bool {
-    std::env::var_os("BLOOMFILE_INSTALL").is_some()
-}
-
-fn works(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn file_knows_a_bloomfile() {
-    if !works("file") && may_install() {
-        let _ = Command::new("apt-get").args(["install", "-y", "file"]).output();
-    }
-    if !works("file") {
-        eprintln!("skipped: there is no file(1); set BLOOMFILE_INSTALL=1 to have it installed");
+    if !has("file") {
         return;
     }
     let sandbox = Sandbox::new();

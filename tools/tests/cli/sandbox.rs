@@ -113,3 +113,24 @@ impl Sandbox {
 pub(crate) fn numbers(last: u32) -> String {
     (1..=last).map(|number| format!("{number}\n")).collect()
 }
+
+/// Whether tests may install the programs they need.
+pub(crate) fn may_install() -> bool {
+    std::env::var_os("BLOOMFILE_INSTALL").is_some()
+}
+
+pub(crate) fn works(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Whether there is a program, installed now if that is allowed; says so where there is none.
+pub(crate) fn has(program: &str) -> bool {
+    if !works(program) && may_install() {
+        let _ = Command::new("apt-get").args(["install", "-y", program]).output();
+    }
+    let there = works(program);
+    if !there {
+        eprintln!("skipped: there is no {program}; set BLOOMFILE_INSTALL=1 to have it installed");
+    }
+    there
+}
