@@ -1,8 +1,10 @@
 //! The other crates, filled as they would be at capacity.
 //!
-//! Their bits are drawn at random at the density that inserting `keys` of them would give: look-ups
-//! cannot tell, and filling a gibibyte key by key takes minutes. The keys that are looked up come
-//! on top, up to the capacity.
+//! Filling a gibibyte key by key takes minutes, so most of their bits are drawn at random at the
+//! density that so many keys would give: look-ups cannot tell, as the measured rates show. The keys
+//! that are looked up are inserted on top.
+
+use bloomfile::Hasher;
 
 use crate::measure::mix;
 
@@ -24,6 +26,41 @@ pub(crate) fn random_words(count: usize, density: f64) -> Vec<u64> {
     (0..count).map(word).collect()
 }
 
+/// All of them.
+pub(crate) struct Rivals {
+    pub(crate) sbbf: Sbbf,
+    pub(crate) fastbloom: fastbloom::BloomFilter,
+    pub(crate) fastbloom_atomic: fastbloom::AtomicBloomFilter,
+    pub(crate) bloomfilter: bloomfilter::Bloom<[u8]>,
+    hasher: Hasher,
+}
+
+impl Rivals {
+    /// Made for `capacity` keys, of which so many are in.
+    pub(crate) fn new(capacity: u64, keys: u64, rate: f64) -> Self {
+        Rivals {
+            sbbf: Sbbf::new(capacity, keys),
+            fastbloom: fastbloom::BloomFilter::from_vec(fastbloom_words(capacity, keys, rate))
+                .seed(&1)
+                .hashes(HASHES),
+            fastbloom_atomic: fastbloom::AtomicBloomFilter::from_vec(fastbloom_words(
+                capacity, keys, rate,
+            ))
+            .seed(&1)
+            .hashes(HASHES),
+            bloomfilter: bloomfilter(capacity, keys, rate),
+            hasher: Hasher::new(0),
+        }
+    }
+
+    /// Inserts a key into those that are looked up in.
+    pub(crate) fn insert(&mut self, key: &[u8]) {
+        self.sbbf.insert(self.hasher.hash(key));
+        self.fastbloom.insert(key);
+        self.bloomfilter.set(key);
+    }
+}
+
 /// sbbf-rs: blocks of 256 bits; 10.5 bits per key give 1 %.
 pub(crate) struct Sbbf {
     filter: sbbf_rs::FilterFn,
@@ -33,12 +70,23 @@ pub(crate) struct Sbbf {
 }
 
 impl Sbbf {
-    pub(crate) fn new(capacity: u64, keys: u64) -> Self {
+    fn new(capacity: u64, keys: u64) -> Self {
         let buckets = (capacity as f64 * 10.5 / 256.0).ceil() as usize;
-        // One of the 32 bits of each half word is set per key of the block.
-        let density = 1.0 - (1.0f64 - 1.0 / 32.0).powf(keys as f64 / buckets as f64);
-        let words = random_words(buckets * 4 + 8, density);
+        // The keys of a block vary, and with them its ones: so each word is drawn key by key.
+        let per_bucket = keys as f64 / buckets as f64;
+        let mut words = vec![0u64; buckets * 4 + 8];
         let offset = words.as_ptr().align_offset(sbbf_rs::ALIGNMENT);
+        for (at, bucket) in words[offset..].as_chunks_mut::<4>().0[..buckets].iter_mut().enumerate()
+        {
+            for key in 0..poisson(per_bucket, mix(at as u64 ^ 3 << 60)) {
+                // Eight lanes of five bits.
+                let random = mix((at as u64) << 8 ^ u64::from(key));
+                for (word, bits) in bucket.iter_mut().enumerate() {
+                    *bits |= 1 << (random >> (10 * word) & 31)
+                        | 1 << (32 + (random >> (10 * word + 5) & 31));
+                }
+            }
+        }
         Sbbf { filter: sbbf_rs::FilterFn::new(), words, offset, buckets }
     }
 
@@ -61,54 +109,44 @@ impl Sbbf {
     }
 }
 
-fn fastbloom_bits(capacity: u64, keys: u64, rate: f64) -> (Vec<u64>, u32) {
-    const HASHES: u32 = 7;
+/// A number of the Poisson distribution with this mean, by inversion.
+fn poisson(mean: f64, random: u64) -> u32 {
+    let mut left = random as f64 / 2f64.powi(64);
+    let mut chance = (-mean).exp();
+    let mut number = 0;
+    while left > chance && chance > 0.0 {
+        left -= chance;
+        number += 1;
+        chance *= mean / f64::from(number);
+    }
+    number
+}
+
+/// Hash functions of the filters without blocks, which is best for 1 %.
+const HASHES: u32 = 7;
+
+/// How many of so many bits are on after so many keys.
+fn density(bits: f64, keys: u64) -> f64 {
+    1.0 - (-f64::from(HASHES) * keys as f64 / bits).exp()
+}
+
+fn fastbloom_words(capacity: u64, keys: u64, rate: f64) -> Vec<u64> {
     let bits = -(capacity as f64) * rate.ln() / 2f64.ln().powi(2);
-    let density = 1.0 - (-f64::from(HASHES) * keys as f64 / bits).exp();
-    (random_words((bits / 64.0).ceil() as usize, density), HASHES)
+    random_words((bits / 64.0).ceil() as usize, density(bits, keys))
 }
 
-pub(crate) fn fastbloom_plain(capacity: u64, keys: u64, rate: f64) -> fastbloom::BloomFilter {
-    let (words, hashes) = fastbloom_bits(capacity, keys, rate);
-    fastbloom::BloomFilter::from_vec(words).seed(&1).hashes(hashes)
-}
-
-pub(crate) fn fastbloom_atomic(
-    capacity: u64,
-    keys: u64,
-    rate: f64,
-) -> fastbloom::AtomicBloomFilter {
-    let (words, hashes) = fastbloom_bits(capacity, keys, rate);
-    fastbloom::AtomicBloomFilter::from_vec(words).seed(&1).hashes(hashes)
-}
-
-/// bloomfilter: its bits cannot be given, so large ones stay nearly empty, which is to its favour
-/// for absent keys.
-pub(crate) struct Bloomfilter(bloomfilter::Bloom<Vec<u8>>);
-
-impl Bloomfilter {
-    pub(crate) fn new(capacity: u64, keys: u64, rate: f64) -> Self {
-        let seed = [7; 32];
-        let mut filter =
-            bloomfilter::Bloom::new_for_fp_rate_with_seed(capacity as usize, rate, &seed).unwrap();
-        if capacity < 1 << 24 {
-            for i in 0..keys {
-                filter.set(&crate::measure::key(i ^ 5 << 50, 16));
-            }
-        }
-        Bloomfilter(filter)
-    }
-
-    pub(crate) fn bits(&self) -> u64 {
-        self.0.len()
-    }
-
-    pub(crate) fn insert(&mut self, key: &Vec<u8>) {
-        self.0.set(key);
-    }
-
-    #[inline(always)]
-    pub(crate) fn contains(&self, key: &Vec<u8>) -> bool {
-        self.0.check(key)
-    }
+fn bloomfilter(capacity: u64, keys: u64, rate: f64) -> bloomfilter::Bloom<[u8]> {
+    // Two hash functions come from the halves of the seed: equal ones would be one function.
+    let seed = std::array::from_fn(|at| at as u8);
+    let empty =
+        bloomfilter::Bloom::<[u8]>::new_for_fp_rate_with_seed(capacity as usize, rate, &seed);
+    let empty = empty.unwrap();
+    assert_eq!(empty.number_of_hash_functions(), HASHES);
+    let bits = empty.len();
+    let mut bytes = empty.into_bytes();
+    let head = bytes.len() - (bits / 8) as usize;
+    let words = random_words(bits.div_ceil(64) as usize, density(bits as f64, keys));
+    let drawn = words.iter().flat_map(|word| word.to_le_bytes());
+    bytes[head..].iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte = drawn);
+    bloomfilter::Bloom::from_bytes(bytes).unwrap()
 }

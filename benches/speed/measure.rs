@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bloomfile::Hasher;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// SplitMix64.
@@ -15,10 +17,16 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Random bytes that follow from a number.
-pub(crate) fn key(number: u64, length: usize) -> Vec<u8> {
-    let words = (0..length.div_ceil(8) as u64).flat_map(|at| mix(number ^ at << 56).to_le_bytes());
-    words.take(length).collect()
+/// Random keys that follow from the number of their set; `N` is a multiple of 8.
+pub(crate) fn keys<const N: usize>(set: u64, count: usize) -> Vec<[u8; N]> {
+    let key = |number: u64| {
+        let mut key = [0; N];
+        for (at, word) in key.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            *word = mix(number ^ set << 40 ^ (N as u64) << 48 ^ (at as u64) << 56).to_le_bytes();
+        }
+        key
+    };
+    (0..count as u64).map(key).collect()
 }
 
 pub(crate) fn nanoseconds(work: impl FnOnce()) -> f64 {
@@ -30,39 +38,41 @@ pub(crate) fn nanoseconds(work: impl FnOnce()) -> f64 {
 /// Contenders that take turns; the best time of each counts.
 pub(crate) struct Race {
     operations: usize,
+    passes: usize,
     best: Vec<f64>,
 }
 
 impl Race {
     pub(crate) fn new(operations: usize) -> Self {
-        Race { operations, best: Vec::new() }
+        Race { operations, passes: 1, best: Vec::new() }
+    }
+
+    /// As [`new`](Self::new), for work that is done over and over if it is small: or else it would
+    /// first of all measure how what the others left in the caches is replaced.
+    pub(crate) fn in_passes(operations: usize) -> Self {
+        Race { passes: (1usize << 17).div_ceil(operations), ..Race::new(operations) }
     }
 
     /// Enough rounds to find a quiet moment.
     pub(crate) fn rounds(&self) -> usize {
-        (1 << 20) / self.operations.max(1 << 14) + 8
+        (1 << 20) / (self.operations * self.passes) + 8
     }
 
     /// Times what one thread does, by its own clock: it stands still while others have the core.
-    pub(crate) fn time(&mut self, contender: usize, work: impl FnOnce() -> usize) {
+    pub(crate) fn time(&mut self, contender: usize, mut work: impl FnMut() -> usize) {
         let now = || {
             let time = clock_gettime(ClockId::ThreadCPUTime);
             time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
         };
         let start = now();
-        black_box(work());
-        self.take(contender, now() - start);
-    }
-
-    /// Times what several threads do.
-    pub(crate) fn time_all(&mut self, contender: usize, work: impl FnOnce() -> usize) {
-        let spent = nanoseconds(|| {
+        for _ in 0..self.passes {
             black_box(work());
-        });
-        self.take(contender, spent);
+        }
+        self.take(contender, (now() - start) / self.passes as f64);
     }
 
-    fn take(&mut self, contender: usize, spent: f64) {
+    /// Takes a time that was measured elsewhere, in nanoseconds for all operations.
+    pub(crate) fn take(&mut self, contender: usize, spent: f64) {
         if self.best.len() <= contender {
             self.best.resize(contender + 1, f64::MAX);
         }
@@ -84,21 +94,48 @@ impl Race {
     }
 }
 
-/// Runs over both halves of the hashes on two threads.
-pub(crate) fn halves(hashes: &[u64], visit: impl Fn(u64) -> bool + Sync) -> usize {
-    let (left, right) = hashes.split_at(hashes.len() / 2);
-    let count = |half: &[u64]| half.iter().filter(|&&hash| visit(hash)).count();
+/// Nanoseconds until two threads that start at the same time have both done their part, each on a
+/// core of its own: left to the system, two short-lived threads may share one for milliseconds.
+pub(crate) fn together<T>(one: impl FnOnce() -> T, two: impl FnOnce() -> T + Send) -> f64 {
+    let allowed = sched_getaffinity(None).unwrap();
+    let cores: Vec<usize> =
+        (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(2).collect();
+    let pin = |at: usize| {
+        let mut set = CpuSet::new();
+        set.set(cores[at % cores.len()]);
+        sched_setaffinity(None, &set).unwrap();
+    };
+    let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+    let wait = |flag: &AtomicBool| {
+        while !flag.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    };
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| count(right));
-        count(left) + other.join().unwrap()
+        let other = scope.spawn(|| {
+            pin(1);
+            ready.store(true, Ordering::Release);
+            wait(&go);
+            black_box(two());
+        });
+        pin(0);
+        wait(&ready);
+        let spent = nanoseconds(|| {
+            go.store(true, Ordering::Release);
+            black_box(one());
+            other.join().unwrap();
+        });
+        sched_setaffinity(None, &allowed).unwrap();
+        spent
     })
 }
 
 /// The least that any filter has to do for a batch: hash the key, fetch a random line ahead of its
 /// turn, read a word of it.
-pub(crate) fn touch_ahead(words: &[u64], lines: usize, keys: &[Vec<u8>], hasher: &Hasher) -> u64 {
+pub(crate) fn touch_ahead<const N: usize>(words: &[u64], keys: &[[u8; N]], hasher: &Hasher) -> u64 {
     const AHEAD: usize = 32;
-    let line = |key: &Vec<u8>| ((u128::from(hasher.hash(key)) * lines as u128) >> 64) as usize * 8;
+    let lines = words.len() / 8;
+    let line = |key: &[u8; N]| ((u128::from(hasher.hash(key)) * lines as u128) >> 64) as usize * 8;
     let mut waiting = [0; AHEAD];
     let mut sum = 0;
     for at in 0..keys.len() + AHEAD {

@@ -1,0 +1,142 @@
+//! Adds, builds, two threads, opening and merging.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::Path;
+
+use bloomfile::{Filter, Hasher, Layout, Options, Reader, SetOperation};
+
+use crate::contenders::Rivals;
+use crate::measure::{Race, mix, nanoseconds, together};
+use crate::{Built, RATE, name};
+
+/// Adds of new keys, and builds beside them; the ratios for the glance.
+pub(crate) fn measure(
+    filter: &Filter,
+    rivals: &mut Rivals,
+    new: &[Vec<[u8; 16]>],
+    built: &[Built; 2],
+    report: &mut String,
+) -> String {
+    let hasher = Hasher::new(0);
+    let mut race = Race::new(new[0].len());
+    // Every round adds keys of its own: they are new to everyone.
+    for [one, two] in new.as_chunks().0 {
+        race.time(0, || one.iter().filter(|key| filter.add(&key[..]).unwrap()).count());
+        race.time(1, || filter.add_batch(two).unwrap() as usize);
+        race.time(2, || one.iter().filter(|key| rivals.sbbf.insert(hasher.hash(&key[..]))).count());
+        race.time(3, || one.iter().filter(|key| !rivals.fastbloom_atomic.insert(&key[..])).count());
+        for key in one {
+            rivals.fastbloom.insert(&key[..]);
+            rivals.bloomfilter.set(&key[..]);
+        }
+        for key in two {
+            rivals.insert(&key[..]);
+        }
+    }
+    writeln!(report, "| change | bloomfile | batch | sbbf-rs (no threads) | fastbloom (atomic) |\n|---|---|---|---|---|").unwrap();
+    race.row(report, "add new, 16 bytes");
+    let insert = race.best(2);
+    for (threads, built) in built.iter().enumerate() {
+        writeln!(
+            report,
+            "| build, {} | {:.1} | | {insert:.1} ({:.2}) | |\n| … and publish | {:.1} | | | |",
+            ["1 thread", "2 threads"][threads],
+            built.adding,
+            insert / built.adding,
+            built.whole,
+        )
+        .unwrap();
+    }
+    let fastbloom = race.best(3);
+    format!(
+        " | {:.2} | {:.2} | {:.2}, {:.2}",
+        fastbloom / race.best(0),
+        fastbloom / race.best(1),
+        insert / built[0].adding,
+        insert / built[1].adding
+    )
+}
+
+/// How many times as much two threads do as one: look-ups, and adds of new keys.
+pub(crate) fn two_threads(path: &Path, capacity: u64, report: &mut String) -> [f64; 2] {
+    const HASHES: u64 = 1 << 20;
+    let hashes: Vec<u64> = (0..HASHES).map(|i| mix(i ^ 7 << 40)).collect();
+    let (left, right) = hashes.split_at(hashes.len() / 2);
+    let filter = Filter::open(path).unwrap();
+    let look_up = |part: &[u64]| part.iter().filter(|&&hash| filter.contains_hash(hash)).count();
+    let mut race = Race::new(hashes.len());
+    for _ in 0..16 {
+        race.take(
+            0,
+            nanoseconds(|| {
+                black_box(look_up(&hashes));
+            }),
+        );
+        race.take(1, together(|| look_up(left), || look_up(right)));
+    }
+    let look_ups = race.best(0) / race.best(1);
+    drop(filter);
+
+    // A small filter is made anew for each round, or its keys would soon be old ones.
+    let small = capacity < 16 * HASHES;
+    let count = capacity.min(HASHES) as usize;
+    let mut race = Race::new(count);
+    for round in 0..6 {
+        let new: Vec<u64> =
+            hashes[..count].iter().map(|&hash| mix(hash ^ (round + 1) << 8)).collect();
+        let (left, right) = new.split_at(count / 2);
+        let options = Options::new().capacity(capacity).false_positive_rate(RATE).replace(true);
+        let filter = match small {
+            true => options.layout(Layout::Line).create(path).unwrap(),
+            false => Filter::open(path).unwrap(),
+        };
+        let add =
+            |part: &[u64]| part.iter().filter(|&&hash| filter.add_hash(hash).unwrap()).count();
+        match round % 2 {
+            0 => race.take(
+                0,
+                nanoseconds(|| {
+                    black_box(add(&new));
+                }),
+            ),
+            _ => race.take(1, together(|| add(left), || add(right))),
+        }
+    }
+    let adds = race.best(0) / race.best(1);
+    writeln!(report, "\nTwo threads do {look_ups:.2} times the look-ups of one, and {adds:.2} times the adds of new keys.").unwrap();
+    [look_ups, adds]
+}
+
+/// Opening and merging.
+pub(crate) fn files(path: &Path, bytes: u64, report: &mut String) {
+    let read = nanoseconds(|| drop(black_box(std::fs::read(path).unwrap())));
+    let best =
+        |work: &mut dyn FnMut()| (0..5).map(|_| nanoseconds(&mut *work)).fold(f64::MAX, f64::min);
+    let open = best(&mut || drop(black_box(Reader::open(path).unwrap())));
+    writeln!(
+        report,
+        "\nOpening takes {:.3} ms, reading the file {:.1} ms: {:.0} times as long.",
+        open / 1e6,
+        read / 1e6,
+        read / open,
+    )
+    .unwrap();
+    let out = path.with_extension("merged");
+    let operation = SetOperation::new().replace(true);
+    let merge = best(&mut || drop(operation.union(&[path, path], &out).unwrap()));
+    let (mut sum, other) = (vec![1u64; bytes as usize / 8], vec![2u64; bytes as usize / 8]);
+    let or = best(&mut || {
+        sum.iter_mut().zip(&other).for_each(|(sum, word)| *sum |= word);
+        black_box(&mut sum);
+    });
+    writeln!(
+        report,
+        "\nMerging two files of {} into a third, checked, synced and renamed, takes {:.1} ms; to OR as much in memory takes {:.1} ms.",
+        name(bytes),
+        merge / 1e6,
+        or / 1e6
+    )
+    .unwrap();
+    std::fs::remove_file(&out).unwrap();
+}
