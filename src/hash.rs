@@ -45,6 +45,8 @@ pub(crate) const fn split_mix(start: u64, index: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hasher {
     words: [u64; 4],
+    /// The last two words, which keys of up to 16 bytes leave as they are, in one.
+    rest: u64,
     seed: u64,
 }
 
@@ -59,7 +61,7 @@ impl Hasher {
                 i += 1;
             }
         }
-        Hasher { words, seed }
+        Hasher { words, rest: words[2] ^ words[3], seed }
     }
 
     /// The seed this hasher was made with.
@@ -74,21 +76,58 @@ impl Hasher {
     }
 
     /// The hash of a key.
-    #[inline]
+    #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> u64 {
         if key.len() <= SHORT {
-            short(key, self.words)
+            self.short(key)
         } else {
             let [a, b, c, d] = self.words;
             seahash::hash_seeded(key, a, b, c, d)
         }
+    }
+
+    /// SeaHash over a short key: each of the four lanes takes every fourth word.
+    #[inline(always)]
+    fn short(&self, key: &[u8]) -> u64 {
+        let [mut a, mut b, mut c, mut d] = self.words;
+        let mut tail = key;
+        if key.len() <= 16 {
+            (a, b) = pair(a, b, key);
+            return diffuse(a ^ b ^ self.rest ^ key.len() as u64);
+        }
+        while tail.len() >= 32 {
+            (a, b) = pair(a, b, &tail[..16]);
+            (c, d) = pair(c, d, &tail[16..32]);
+            tail = &tail[32..];
+        }
+        if tail.len() > 16 {
+            (a, b) = pair(a, b, &tail[..16]);
+            (c, d) = pair(c, d, &tail[16..]);
+        } else {
+            (a, b) = pair(a, b, tail);
+        }
+        diffuse(a ^ b ^ c ^ d ^ key.len() as u64)
+    }
+}
+
+/// Two lanes that take up to 16 bytes.
+#[inline(always)]
+fn pair(a: u64, b: u64, bytes: &[u8]) -> (u64, u64) {
+    match bytes.len() {
+        0 => (a, b),
+        1..8 => (diffuse(a ^ tail(bytes)), b),
+        8 => (diffuse(a ^ word(bytes, 0)), b),
+        9..16 => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ tail(&bytes[8..]))),
+        _ => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ word(bytes, 8))),
     }
 }
 
 #[inline(always)]
 const fn diffuse(mut x: u64) -> u64 {
     x = x.wrapping_mul(DIFFUSE);
-    x ^= (x >> 32) >> (x >> 60);
+    // In SeaHash's own words (x >> 32) >> (x >> 60): one shift less, and shifts and
+    // multiplications are what this waits for.
+    x ^= x >> (32 + (x >> 60));
     x.wrapping_mul(DIFFUSE)
 }
 
@@ -114,41 +153,6 @@ fn tail(bytes: &[u8]) -> u64 {
     }
 }
 
-/// SeaHash over a short key: each of the four lanes takes every fourth word.
-#[inline(always)]
-fn short(key: &[u8], words: [u64; 4]) -> u64 {
-    let [mut a, mut b, mut c, mut d] = words;
-    let mut rest = key;
-    while rest.len() >= 32 {
-        a = diffuse(a ^ word(rest, 0));
-        b = diffuse(b ^ word(rest, 8));
-        c = diffuse(c ^ word(rest, 16));
-        d = diffuse(d ^ word(rest, 24));
-        rest = &rest[32..];
-    }
-    if rest.len() >= 16 {
-        a = diffuse(a ^ word(rest, 0));
-        b = diffuse(b ^ word(rest, 8));
-        rest = &rest[16..];
-        if rest.len() >= 8 {
-            c = diffuse(c ^ word(rest, 0));
-            if rest.len() > 8 {
-                d = diffuse(d ^ tail(&rest[8..]));
-            }
-        } else if !rest.is_empty() {
-            c = diffuse(c ^ tail(rest));
-        }
-    } else if rest.len() >= 8 {
-        a = diffuse(a ^ word(rest, 0));
-        if rest.len() > 8 {
-            b = diffuse(b ^ tail(&rest[8..]));
-        }
-    } else if !rest.is_empty() {
-        a = diffuse(a ^ tail(rest));
-    }
-    diffuse(a ^ b ^ c ^ d ^ key.len() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +176,7 @@ mod tests {
                 let key = &bytes[..length];
                 assert_eq!(hasher.hash(key), crate_hash(&hasher, key), "length {length}");
                 // The inlined twin is right for every length, not only where it is used.
-                assert_eq!(short(key, hasher.words), crate_hash(&hasher, key), "length {length}");
+                assert_eq!(hasher.short(key), crate_hash(&hasher, key), "length {length}");
             }
             for round in 0..64 {
                 let length = 4097 + (split_mix(seed, round) % 100_000) as usize;
