@@ -172,7 +172,7 @@ impl Reader {
         let Examined { loaded, health, journalled, .. } = &examined;
         let (superblock, slot) = (&loaded.superblock, &loaded.slot);
         let in_memory = options.access == Access::Memory;
-        let segments = match options.access {
+        let mut segments = match options.access {
             Access::Mapped => map_segments(&medium, superblock, slot, Mapping::ReadOnly)?,
             Access::Memory => map_segments(&medium, superblock, slot, Mapping::Memory)?,
         };
@@ -232,10 +232,14 @@ impl Reader {
             })),
             false => None,
         };
+        let simple = watch.is_none() && superblock.shape() == Shape::Fixed;
+        if simple {
+            segments.first.open_shortcut();
+        }
         Ok(Reader {
             medium,
             hasher: Hasher::new(superblock.hash_seed),
-            simple: watch.is_none() && superblock.shape() == Shape::Fixed,
+            simple,
             segments,
             replayed,
             watch,
@@ -274,20 +278,31 @@ impl Reader {
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.contains_hash(self.hasher.hash(key))
+        match self.segments.first.shortcut() {
+            Some(shortcut) => shortcut.contains(self.hasher.hash(key)),
+            None => self.contains_key_otherwise(key),
+        }
     }
 
     /// Whether the key of a hash may be in.
     #[inline]
     pub fn contains_hash(&self, hash: u64) -> bool {
-        match self.simple {
-            true => self.segments.first.contains(hash),
-            false => self.contains_otherwise(hash),
+        match self.segments.first.shortcut() {
+            Some(shortcut) => shortcut.contains(hash),
+            None => self.contains_otherwise(hash),
         }
     }
 
-    #[inline(never)]
+    #[cold]
+    fn contains_key_otherwise(&self, key: &[u8]) -> bool {
+        self.contains_otherwise(self.hasher.hash(key))
+    }
+
+    #[cold]
     fn contains_otherwise(&self, hash: u64) -> bool {
+        if self.simple {
+            return self.segments.first.contains(hash);
+        }
         let Some(watch) = &self.watch else {
             return self.segments.newest_first().any(|segment| segment.contains(hash));
         };

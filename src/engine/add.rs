@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Segment, StripeCount, lock};
+use super::{Engine, Segment};
 use crate::error::{Error, Result};
 use crate::format::{Record, Shape, WhenFull};
 use crate::storage::{Medium, Sabotage};
-use crate::sync::{STRIPES, stripe_of_thread};
+use crate::sync::{STRIPES, StripeGuard, stripe_of_thread};
 
 /// What became of an add to the newest segment.
 pub(super) enum Added {
@@ -31,7 +31,7 @@ impl<M: Medium> Engine<M> {
             return self.add_otherwise(hash);
         }
         // A key that is in leaves no trace and takes no lock.
-        if self.segments.first.data.contains(hash) {
+        if self.contains_hash(hash) {
             return Ok(false);
         }
         Ok(matches!(self.add_new(hash)?, Added::New))
@@ -121,7 +121,7 @@ impl<M: Medium> Engine<M> {
             Some(block) => block as usize % STRIPES,
             None => stripe_of_thread(),
         };
-        let mut stripe = lock(&self.stripes[stripe].0);
+        let stripe = self.stripes[stripe].hold();
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(Error::Poisoned);
         }
@@ -137,7 +137,7 @@ impl<M: Medium> Engine<M> {
                 return Ok(Added::Full);
             }
         }
-        match self.add_held(newest, &mut stripe, hash) {
+        match self.add_held(newest, &stripe, hash) {
             true => Ok(Added::New),
             false => Ok(Added::Known),
         }
@@ -145,36 +145,40 @@ impl<M: Medium> Engine<M> {
 
     /// Adds a hash to a segment under a stripe; true when that changed it.
     #[inline]
-    fn add_held(&self, segment: &Segment<M>, stripe: &mut StripeCount, hash: u64) -> bool {
-        let mask = segment.data.missing(hash);
-        if mask == 0 {
-            return false;
-        }
+    fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> bool {
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
         let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
-        if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
-            self.journal.append(Record::Key { hash, mask });
+        let log = |mask| self.journal.append(Record::Key { hash, mask });
+        let early = |mask| {
+            if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
+                log(mask);
+            }
+        };
+        let mask = segment.data.turn_on(hash, early, |word| segment.touch(word));
+        if mask != 0 {
+            if late {
+                log(mask);
+            }
+            stripe.count(1);
         }
-        segment.data.set(hash, mask, |word| segment.touch(word));
-        if late {
-            self.journal.append(Record::Key { hash, mask });
-        }
-        stripe.adds += 1;
-        true
+        mask != 0
     }
 
     /// Whether a hash may be in.
     #[inline]
     pub(crate) fn contains_hash(&self, hash: u64) -> bool {
-        match self.simple {
-            true => self.segments.first.data.contains(hash),
-            false => self.contains_otherwise(hash),
+        match self.segments.first.data.shortcut() {
+            Some(shortcut) => shortcut.contains(hash),
+            None => self.contains_otherwise(hash),
         }
     }
 
     #[inline(never)]
     fn contains_otherwise(&self, hash: u64) -> bool {
+        if self.simple {
+            return self.segments.first.data.contains(hash);
+        }
         if let Some(overlay) = self.overlay.as_ref().filter(|overlay| overlay.is_pending()) {
             return self.contains_counting(&overlay.read(), hash);
         }

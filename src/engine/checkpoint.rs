@@ -7,6 +7,7 @@ use crate::format::{
 };
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium, Sabotage};
+use crate::sync::StripeGuard;
 
 /// A page table as bytes, its CRC and the sum of its ones.
 pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
@@ -26,7 +27,7 @@ impl<M: Medium> Engine<M> {
     pub(super) fn checkpoint_held(
         &self,
         committed: &mut Committed,
-        stripes: &mut AllStripes<'_>,
+        stripes: &AllStripes<'_>,
         state: State,
     ) -> Result<()> {
         let nothing_to_do = self.segments.all().all(|segment| segment.dirty.is_empty())
@@ -43,10 +44,10 @@ impl<M: Medium> Engine<M> {
     pub(super) fn commit(
         &self,
         committed: &mut Committed,
-        stripes: &mut AllStripes<'_>,
+        stripes: &AllStripes<'_>,
         state: State,
     ) -> Result<()> {
-        let adds: u64 = stripes.iter().map(|stripe| stripe.adds).sum();
+        let adds: u64 = stripes.iter().map(StripeGuard::adds).sum();
         if let Some(newest) = committed.slot.segments.last_mut() {
             newest.adds = newest.adds.saturating_add(adds);
         }
@@ -54,7 +55,7 @@ impl<M: Medium> Engine<M> {
             .and_then(|()| self.write_slot(&mut committed.slot, state))
             .map_err(|error| self.poison_with(error))?;
         self.segments.all().for_each(|segment| segment.dirty.clear());
-        stripes.iter_mut().for_each(|stripe| stripe.adds = 0);
+        stripes.iter().for_each(StripeGuard::reset);
         committed.changed = false;
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())

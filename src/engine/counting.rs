@@ -179,11 +179,11 @@ impl<M: Medium> Engine<M> {
             drop(cells);
             // What is there is logged and, if that left too little room, checkpointed.
             let mut committed = lock(&self.committed);
-            let mut stripes = self.all_stripes()?;
+            let stripes = self.all_stripes()?;
             let mut cells = overlay.lock();
             self.log_counters(&mut committed, &mut cells)?;
             if !self.journal.has_room(most + 2) {
-                self.checkpoint_held(&mut committed, &mut stripes, crate::format::State::Open)?;
+                self.checkpoint_held(&mut committed, &stripes, crate::format::State::Open)?;
             }
         }
     }
@@ -192,7 +192,7 @@ impl<M: Medium> Engine<M> {
     pub(super) fn sync_counters(
         &self,
         committed: &mut Committed,
-        stripes: &mut AllStripes<'_>,
+        stripes: &AllStripes<'_>,
         cells: &mut Cells,
         mark: u64,
     ) -> Result<()> {

@@ -47,26 +47,13 @@ use crate::format::{
 use crate::geometry::PAGE_BYTES;
 use crate::report::Recovery;
 use crate::storage::{Map, Medium, Sabotage, Use};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES, Stripe, StripeGuard};
 
 use counting::Overlay;
 use journal::Journal;
 
 /// Words of a page.
 pub(crate) const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
-
-/// What an add holds while it changes bits. Alone on its cache lines: stripes are taken by
-/// different threads at the same time.
-#[derive(Default)]
-#[repr(align(128))]
-struct Stripe(Mutex<StripeCount>);
-
-/// Counted under a stripe, so that counting costs no shared cache line.
-#[derive(Default)]
-struct StripeCount {
-    /// Adds that changed the newest segment since the last slot was written.
-    adds: u64,
-}
 
 /// What the last slot said, and the page tables that go with it.
 pub(crate) struct Committed {
@@ -99,7 +86,7 @@ pub(crate) struct Engine<M: Medium> {
 }
 
 /// All stripes, held.
-type AllStripes<'a> = Vec<MutexGuard<'a, StripeCount>>;
+type AllStripes<'a> = Vec<StripeGuard<'a>>;
 
 /// Locks a mutex whose owner cannot have left anything half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,7 +131,7 @@ impl<M: Medium> Engine<M> {
             }
             tables.push(table);
         }
-        let segments = Self::map_segments(&medium, superblock, slot)?;
+        let mut segments = Self::map_segments(&medium, superblock, slot)?;
         let journal = Journal::open(&medium, superblock, slot)?;
         let limit = match (superblock.when_full, superblock.shape()) {
             (WhenFull::Grow, _) => slot.segments.last().map(|segment| segment.capacity),
@@ -152,10 +139,14 @@ impl<M: Medium> Engine<M> {
             (WhenFull::Refuse, _) => Some(superblock.capacity),
             _ => None,
         };
+        let simple = superblock.shape() == Shape::Fixed
+            && superblock.cells == CellKind::Plain
+            && limit.is_none();
+        if simple {
+            segments.first.data.open_shortcut();
+        }
         let engine = Engine {
-            simple: superblock.shape() == Shape::Fixed
-                && superblock.cells == CellKind::Plain
-                && limit.is_none(),
+            simple,
             filled: AtomicU64::new(slot.segments.last().map_or(0, |segment| segment.adds)),
             overlay: (superblock.cells == CellKind::Counting).then(Overlay::default),
             committed: Mutex::new(Committed { slot: slot.clone(), tables, changed: false }),
@@ -215,16 +206,16 @@ impl<M: Medium> Engine<M> {
     /// `mark` becomes the user's own position; without one the last is kept.
     pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let mut stripes = self.all_stripes()?;
+        let stripes = self.all_stripes()?;
         let mark = mark.unwrap_or(committed.slot.mark);
         if let Some(overlay) = &self.overlay {
-            return self.sync_counters(&mut committed, &mut stripes, &mut overlay.lock(), mark);
+            return self.sync_counters(&mut committed, &stripes, &mut overlay.lock(), mark);
         }
         if !self.journal.has_news() && mark == committed.slot.mark {
             return Ok(());
         }
         if !self.journal.has_room(1) {
-            return self.checkpoint_with_mark(&mut committed, &mut stripes, mark);
+            return self.checkpoint_with_mark(&mut committed, &stripes, mark);
         }
         self.journal.append(Record::Sync { mark });
         self.flush_journal()?;
@@ -245,7 +236,7 @@ impl<M: Medium> Engine<M> {
     fn checkpoint_with_mark(
         &self,
         committed: &mut Committed,
-        stripes: &mut AllStripes<'_>,
+        stripes: &AllStripes<'_>,
         mark: u64,
     ) -> Result<()> {
         let before = std::mem::replace(&mut committed.slot.mark, mark);
@@ -266,13 +257,13 @@ impl<M: Medium> Engine<M> {
 
     fn checkpoint_to(&self, state: State) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let mut stripes = self.all_stripes()?;
+        let stripes = self.all_stripes()?;
         // Held until the checkpoint is done: counters do not change meanwhile.
         let mut overlay = self.overlay.as_ref().map(Overlay::lock);
         if let Some(overlay) = &mut overlay {
             self.log_counters(&mut committed, overlay)?;
         }
-        self.checkpoint_held(&mut committed, &mut stripes, state)
+        self.checkpoint_held(&mut committed, &stripes, state)
     }
 
     /// Every stripe, so that no add is under way.
@@ -281,7 +272,7 @@ impl<M: Medium> Engine<M> {
             true => &[],
             false => &self.stripes[..],
         };
-        let stripes: AllStripes<'_> = all.iter().map(|stripe| lock(&stripe.0)).collect();
+        let stripes: AllStripes<'_> = all.iter().map(Stripe::hold).collect();
         match self.poisoned.load(Ordering::Relaxed) {
             true => Err(Error::Poisoned),
             false => Ok(stripes),
@@ -303,7 +294,7 @@ impl<M: Medium> Engine<M> {
     pub(crate) fn adds(&self) -> u64 {
         let committed = lock(&self.committed);
         let counted: u64 = committed.slot.segments.iter().map(|segment| segment.adds).sum();
-        counted + self.stripes.iter().map(|stripe| lock(&stripe.0).adds).sum::<u64>()
+        counted + self.stripes.iter().map(Stripe::adds).sum::<u64>()
     }
 
     /// The slot as it was last written, with the mark as it was last synced.

@@ -67,8 +67,8 @@ impl<M: Medium> Engine<M> {
         if self.medium.sabotaged(Sabotage::NoCheckpointAfterRecovery) {
             self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         } else {
-            let mut stripes = self.all_stripes()?;
-            self.commit(&mut committed, &mut stripes, State::Open)?;
+            let stripes = self.all_stripes()?;
+            self.commit(&mut committed, &stripes, State::Open)?;
         }
         drop(committed);
         self.recovery = Some(report);

@@ -113,8 +113,8 @@ impl<M: Medium> Engine<M> {
         let slot = &mut committed.slot;
         let pages: usize = damaged.iter().map(Vec::len).sum();
         slot.repaired_pages = slot.repaired_pages.saturating_add(pages as u64);
-        let mut stripes = self.all_stripes()?;
-        self.commit(&mut committed, &mut stripes, State::Clean)
+        let stripes = self.all_stripes()?;
+        self.commit(&mut committed, &stripes, State::Clean)
     }
 
     /// Reads the journal, putting single flipped bits right.

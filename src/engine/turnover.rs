@@ -11,6 +11,7 @@ use crate::format::{
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
 use crate::plan::{self, Plan};
 use crate::storage::{Medium, Sabotage};
+use crate::sync::StripeGuard;
 
 use super::segments::{SegmentSet, regions};
 
@@ -44,7 +45,7 @@ impl<M: Medium> Engine<M> {
     /// Appends a segment if the newest one is full.
     pub(super) fn grow(&self) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let mut stripes = self.all_stripes()?;
+        let stripes = self.all_stripes()?;
         let mut overlay = self.overlay.as_ref().map(Overlay::lock);
         if self.filled.load(Ordering::Relaxed) < self.growth_limit() {
             return Ok(());
@@ -63,7 +64,7 @@ impl<M: Medium> Engine<M> {
         if let Some(overlay) = &mut overlay {
             self.log_counters(&mut committed, overlay)?;
         }
-        self.checkpoint_held(&mut committed, &mut stripes, State::Open)?;
+        self.checkpoint_held(&mut committed, &stripes, State::Open)?;
         // Nothing of the file counts yet that this changes: without space it stays as it is.
         self.medium
             .extend(extent.offset, extent.end())
@@ -82,7 +83,7 @@ impl<M: Medium> Engine<M> {
         let slot = committed.slot.clone();
         let slot = Slot { file_bytes: extent.end(), ..slot };
         let active = Active { newest: index, count: index + 1 };
-        self.turn_over(&mut committed, &mut stripes, slot, record, active)
+        self.turn_over(&mut committed, &stripes, slot, record, active)
     }
 
     /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
@@ -102,7 +103,7 @@ impl<M: Medium> Engine<M> {
         }
     }
 
-    fn rotate_held(&self, committed: &mut Committed, mut stripes: AllStripes<'_>) -> Result<()> {
+    fn rotate_held(&self, committed: &mut Committed, stripes: AllStripes<'_>) -> Result<()> {
         let Shape::Rotating(generations) = self.superblock.shape() else {
             let reason = "only a filter made with generations rotates";
             return Err(Error::parameter("rotate", "done on this file", reason));
@@ -111,7 +112,7 @@ impl<M: Medium> Engine<M> {
         if let Some(overlay) = &mut overlay {
             self.log_counters(committed, overlay)?;
         }
-        self.checkpoint_held(committed, &mut stripes, State::Open)?;
+        self.checkpoint_held(committed, &stripes, State::Open)?;
         let mut slot = committed.slot.clone();
         let newest = self.segments.active().newest as u64;
         let spare = (newest + 1) % (generations + 1);
@@ -132,14 +133,14 @@ impl<M: Medium> Engine<M> {
             committed.tables.remove(0);
         }
         let active = Active { newest: spare as usize, count: slot.segments.len() + 1 };
-        self.turn_over(committed, &mut stripes, slot, record, active)
+        self.turn_over(committed, &stripes, slot, record, active)
     }
 
     /// Makes an empty segment durable, then the slot that lists it as the newest.
     fn turn_over(
         &self,
         committed: &mut Committed,
-        stripes: &mut AllStripes<'_>,
+        stripes: &AllStripes<'_>,
         mut slot: Slot,
         mut record: SegmentRecord,
         active: Active,
@@ -163,7 +164,7 @@ impl<M: Medium> Engine<M> {
             .map_err(|error| self.poison_with(error))?;
         self.segments.activate(active);
         self.filled.store(0, Ordering::Relaxed);
-        stripes.iter_mut().for_each(|stripe| stripe.adds = 0);
+        stripes.iter().for_each(StripeGuard::reset);
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())
     }

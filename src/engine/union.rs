@@ -1,6 +1,6 @@
 //! Keys that come as bits: another filter's pages, taken into this one.
 
-use super::{Engine, PAGE_WORDS, lock};
+use super::{Engine, PAGE_WORDS};
 use crate::error::Result;
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium};
@@ -51,6 +51,6 @@ impl<M: Medium> Engine<M> {
 
     /// Counts keys that came as bits among the adds.
     pub(crate) fn count_adds(&self, adds: u64) {
-        lock(&self.stripes[stripe_of_thread()].0).adds += adds;
+        self.stripes[stripe_of_thread()].hold().count(adds);
     }
 }

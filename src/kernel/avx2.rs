@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::atomic::AtomicU64;
 
-use super::{Cells, ahead, prefetch};
+use super::{Cells, LINE_WORDS, ahead, prefetch};
 use crate::geometry::LANE_MULTIPLIERS;
 use crate::storage::Map;
 
@@ -140,6 +140,66 @@ pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u
     }
 }
 
+/// What [`contains_inline`] multiplies by, and compares with.
+#[repr(C, align(32))]
+struct Constants {
+    multipliers: [i32; 8],
+    ones: [u64; 4],
+}
+
+static CONSTANTS: Constants = Constants { multipliers: OF_8_ROWS, ones: [1; 4] };
+
+/// [`contains`] with 8 rows, in one piece of assembly: a function with `target_feature` is never
+/// inlined into one without, and the call would cost a tenth of a look-up that hits the cache. The
+/// line is found in it too, for a body so small that the compiler moves what a loop over keys has
+/// in common out of the loop.
+///
+/// # Safety
+/// The processor has AVX2 and BMI2, and `start` points to `bytes` readable bytes, a multiple of 64.
+#[inline(always)]
+pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: u64) -> bool {
+    let on: u8;
+    // SAFETY: reads the constants and 64 bytes from a multiple of 64 below `bytes`, which the caller
+    // vouches for; changes nothing but registers. `vzeroupper` touches the upper halves of all 16
+    // of them, so that all are named, and lets SSE code that follows run at full speed.
+    unsafe {
+        asm!(
+            "mulx {offset}, {offset}, {bytes}",
+            "vmovd xmm0, edx",
+            "vpbroadcastd ymm0, xmm0",
+            "and {offset}, -64",
+            "vpmulld ymm0, ymm0, [{constants}]",
+            "vmovdqu ymm2, [{start} + {offset}]",
+            "vmovdqu ymm3, [{start} + {offset} + 32]",
+            "vpsllq ymm1, ymm0, 32",
+            "vpsrlq ymm1, ymm1, 58",
+            "vpsrlq ymm0, ymm0, 58",
+            "vpsrlvq ymm2, ymm2, ymm1",
+            "vpsrlvq ymm3, ymm3, ymm0",
+            "vpand ymm2, ymm2, ymm3",
+            "vptest ymm2, [{constants} + 32]",
+            "setc {on}",
+            "vzeroupper",
+            in("rdx") hash,
+            start = in(reg) start,
+            bytes = in(reg) bytes,
+            offset = out(reg) _,
+            constants = in(reg) &CONSTANTS,
+            on = lateout(reg_byte) on,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            options(nostack, readonly),
+        );
+    }
+    #[expect(clippy::transmute_int_to_bool, reason = "the comparison would stay: it is a tenth")]
+    // SAFETY: `setc` gives 0 or 1.
+    unsafe {
+        std::mem::transmute::<u8, bool>(on)
+    }
+}
+
 /// Whether the cells of each hash are on.
 ///
 /// # Safety
@@ -165,11 +225,16 @@ pub(super) unsafe fn contains_batch<const ROWS: usize>(
 /// As for [`load`].
 #[target_feature(enable = "avx2,bmi2")]
 pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
-    let [low, high] = bits::<ROWS>(hash);
     // SAFETY: the caller's.
-    let line = unsafe { load(line) };
-    let low = _mm256_andnot_si256(line[0], low);
-    let high = _mm256_andnot_si256(line[1], high);
+    off::<ROWS>(unsafe { load(line) }, bits::<ROWS>(hash))
+}
+
+/// One bit for each row whose cell in `bits` is not on in the line.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn off<const ROWS: usize>(line: Line, bits: Line) -> u32 {
+    let low = _mm256_andnot_si256(line[0], bits[0]);
+    let high = _mm256_andnot_si256(line[1], bits[1]);
     let zero = _mm256_setzero_si256();
     if ROWS == 16 {
         let low = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, zero)));
@@ -186,15 +251,23 @@ pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u6
     (0..4).fold(0, |mask, row| mask | (u32::from(words >> (2 * row) & 0b11 != 0) << row))
 }
 
-/// The cells of a hash as the words of a line.
+/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+///
+/// # Safety
+/// As for [`load`].
 #[target_feature(enable = "avx2,bmi2")]
-pub(super) fn line_bits<const ROWS: usize>(hash: u64) -> [u64; 8] {
-    let mut words = [0; 8];
-    let [low, high] = bits::<ROWS>(hash);
+pub(super) unsafe fn turned_on<const ROWS: usize>(
+    line: *const AtomicU64,
+    hash: u64,
+) -> ([u64; LINE_WORDS], u32) {
+    let bits = bits::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    let mut words = [0; LINE_WORDS];
     // SAFETY: `words` has room for both halves, and these stores need no alignment.
     unsafe {
-        _mm256_storeu_si256(words.as_mut_ptr().cast(), low);
-        _mm256_storeu_si256(words.as_mut_ptr().add(4).cast(), high);
+        _mm256_storeu_si256(words.as_mut_ptr().cast(), _mm256_or_si256(line[0], bits[0]));
+        _mm256_storeu_si256(words.as_mut_ptr().add(4).cast(), _mm256_or_si256(line[1], bits[1]));
     }
-    words
+    (words, off::<ROWS>(line, bits))
 }

@@ -27,8 +27,8 @@ use neon as simd;
 use none as simd;
 
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Layout, PAGE_BYTES};
-use crate::storage::{Map, Use, Words};
+use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
+use crate::storage::{LINE_WORDS, Map, Use, Words};
 
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
@@ -36,8 +36,8 @@ const CELL_BITS: u32 = 1;
 /// Bits of a counter.
 const COUNTER_BITS: u32 = 4;
 
-/// Words of a block of the `line` layout.
-const LINE_WORDS: usize = 8;
+/// Bytes of a block of the `line` layout.
+const LINE_BYTES: usize = 8 * LINE_WORDS;
 
 /// How many keys ahead a batch asks for its memory: a look-up takes a few nanoseconds, so that this
 /// many of them cover the hundred or so that memory takes to answer.
@@ -51,6 +51,14 @@ const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
 pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
     let address = geometry.address(hash, row, CELL_BITS);
     ((address / 64) as usize, 1 << (address % 64))
+}
+
+/// The bytes before the block of a hash, when all lines together have so many: the block (F-52)
+/// times the bytes of a line, with the multiplication before the rounding, because clearing bits is
+/// cheaper than shifting them.
+#[inline(always)]
+fn line_offset(hash: u64, line_bytes: u64) -> usize {
+    reduce(hash, line_bytes) as usize & !(LINE_BYTES - 1)
 }
 
 /// The word of a counter and how far it is shifted in it (F-58).
@@ -120,10 +128,14 @@ pub(crate) struct Cells<Q: Map> {
     /// The words of `map`, which fit the geometry.
     words: Words,
     geometry: Geometry,
+    /// Bytes of all blocks, in the `line` layout.
+    line_bytes: u64,
     /// From one block to the next, and from one row to the next, in cells.
     block_span: u64,
     row_span: u64,
     kernel: Kernel,
+    /// Whether look-ups may take the [shortcut](Self::shortcut).
+    short: bool,
 }
 
 impl<Q: Map> Cells<Q> {
@@ -145,7 +157,8 @@ impl<Q: Map> Cells<Q> {
             return Err(Error::Length { expected, found });
         }
         let (block_span, row_span) = (geometry.block_span(cell_bits), geometry.row_span(cell_bits));
-        Ok(Cells { map, words, geometry, block_span, row_span, kernel })
+        let line_bytes = geometry.blocks() * LINE_BYTES as u64;
+        Ok(Cells { map, words, geometry, line_bytes, block_span, row_span, kernel, short: false })
     }
 
     /// The geometry.
@@ -157,24 +170,33 @@ impl<Q: Map> Cells<Q> {
     /// The first word of the block of a hash in the `line` layout.
     #[inline(always)]
     fn line(&self, hash: u64) -> usize {
-        self.geometry.block(hash) as usize * LINE_WORDS
+        line_offset(hash, self.line_bytes) / 8
     }
 
     /// The address of the line of a hash: all of it is there, because the words hold all lines
     /// (`new`).
     #[inline(always)]
     fn line_pointer(&self, hash: u64) -> *const std::sync::atomic::AtomicU64 {
-        self.words.as_ptr().wrapping_add(self.line(hash))
+        self.words.as_ptr().wrapping_byte_add(line_offset(hash, self.line_bytes))
+    }
+
+    /// Opens the [shortcut](Self::shortcut), if there is one: these cells alone answer look-ups.
+    pub(crate) fn open_shortcut(&mut self) {
+        self.short = self.kernel == Kernel::SimdLine8;
+    }
+
+    /// The shortcut, if it is open.
+    #[inline(always)]
+    pub(crate) fn shortcut(&self) -> Option<Shortcut<'_, Q>> {
+        self.short.then_some(Shortcut(self))
     }
 
     /// Whether the cells of all rows are on.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn contains(&self, hash: u64) -> bool {
         // By far the most frequent kernel first: a jump through a table would cost more than it.
         if self.kernel == Kernel::SimdLine8 {
-            // SAFETY: `Kernel::choose` found the instructions; `line_pointer` points to a whole
-            // line.
-            return unsafe { simd::contains::<8>(self.line_pointer(hash), hash) };
+            return Shortcut(self).contains(hash);
         }
         self.contains_otherwise(hash)
     }
@@ -258,16 +280,49 @@ impl<Q: Map> Cells<Q> {
         }
     }
 
+    /// Turns on the cells of a hash that are off, and gives one bit for each of their rows; `before`
+    /// gets the same bits before the first cell changes, unless there are none, and `changed` a word
+    /// of each page that changes.
+    ///
+    /// When the hash has a block of its [own](Self::own_block), nobody else changes that block
+    /// meanwhile: so no cell is lost although words are loaded and stored in two steps, which
+    /// takes a tenth of the time of an atomic step for each row.
+    #[inline]
+    pub(crate) fn turn_on(
+        &self,
+        hash: u64,
+        before: impl FnOnce(u32),
+        mut changed: impl FnMut(usize),
+    ) -> u32 {
+        if matches!(self.kernel, Kernel::Drawn | Kernel::Counting) {
+            let mask = portable::missing(self, hash);
+            if mask != 0 {
+                before(mask);
+                portable::set_drawn(self, hash, mask, changed);
+            }
+            return mask;
+        }
+        let (words, mask) = with_kernel!(
+            self.kernel,
+            turned_on(self.line_pointer(hash), hash),
+            portable::turned_on(self, hash),
+            portable::turned_on(self, hash)
+        );
+        if mask != 0 {
+            before(mask);
+            let start = self.line(hash);
+            self.map.store_line(start, words);
+            changed(start);
+        }
+        mask
+    }
+
     /// Turns on all cells of a hash; true when one of them was off.
     ///
     /// Nobody else changes the cells meanwhile.
     #[inline]
     pub(crate) fn add(&self, hash: u64) -> bool {
-        let mask = self.missing(hash);
-        if mask != 0 {
-            self.set(hash, mask, |_| {});
-        }
-        mask != 0
+        self.turn_on(hash, |_| {}, |_| {}) != 0
     }
 
     /// The block of a hash, in the layouts whose blocks are so many that threads that change
@@ -279,28 +334,19 @@ impl<Q: Map> Cells<Q> {
             Layout::Rows | Layout::Flat => None,
         }
     }
+}
 
-    /// Turns on the cells of the rows in `mask`, and names a word of each page that changes.
-    ///
-    /// When the hash has a block of its [own](Self::own_block), nobody else changes that block
-    /// meanwhile: so no cell is lost although words are loaded and stored in two steps, which
-    /// takes a tenth of the time of an atomic step for each row.
-    #[inline]
-    pub(crate) fn set(&self, hash: u64, mask: u32, mut changed: impl FnMut(usize)) {
-        if self.kernel == Kernel::Drawn {
-            return portable::set_drawn(self, hash, mask, changed);
-        }
-        let bits = with_kernel!(
-            self.kernel,
-            line_bits(hash),
-            portable::line_bits(self, hash),
-            portable::line_bits(self, hash)
-        );
-        let start = self.line(hash);
-        for (at, bits) in bits.into_iter().enumerate() {
-            self.map.store(start + at, self.words.load(start + at) | bits);
-        }
-        changed(start);
+/// The shortest way of a look-up, for the geometry that nearly all files have: one question instead
+/// of several tells that it is open, and it is walked in place instead of by a call.
+pub(crate) struct Shortcut<'a, Q: Map>(&'a Cells<Q>);
+
+impl<Q: Map> Shortcut<'_, Q> {
+    /// Whether the cells of all rows are on.
+    #[inline(always)]
+    pub(crate) fn contains(self, hash: u64) -> bool {
+        // SAFETY: `Kernel::choose` found the instructions, or there would be no shortcut; the words
+        // hold all lines.
+        unsafe { simd::contains_inline(self.0.words.as_ptr(), self.0.line_bytes, hash) }
     }
 }
 
@@ -362,6 +408,11 @@ impl<Q: Map> Map for Cells<Q> {
     #[inline(always)]
     fn store(&self, word: usize, value: u64) {
         self.map.store(word, value);
+    }
+
+    #[inline(always)]
+    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
+        self.map.store_line(start, words);
     }
 
     fn expect(&self, usage: Use) {

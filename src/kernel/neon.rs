@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 use std::sync::atomic::AtomicU64;
 
-use super::{Cells, ahead, prefetch};
+use super::{Cells, LINE_WORDS, ahead, line_offset, prefetch};
 use crate::geometry::LANE_MULTIPLIERS;
 use crate::storage::Map;
 
@@ -149,16 +149,10 @@ unsafe fn load(line: *const AtomicU64) -> Line {
     [a, b, c, d]
 }
 
-/// The cells of a hash that are off, as bits of a line.
-///
-/// # Safety
-/// As for [`load`].
+/// The bits that are not on in the line.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn off<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> Line {
-    let [a, b, c, d] = bits::<ROWS>(hash);
-    // SAFETY: the caller's.
-    let line = unsafe { load(line) };
+fn off([a, b, c, d]: Line, line: Line) -> Line {
     [vbicq_u64(a, line[0]), vbicq_u64(b, line[1]), vbicq_u64(c, line[2]), vbicq_u64(d, line[3])]
 }
 
@@ -177,7 +171,18 @@ fn union([a, b, c, d]: Line) -> uint32x4_t {
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
     // SAFETY: the caller's.
-    vmaxvq_u32(union(unsafe { off::<ROWS>(line, hash) })) == 0
+    vmaxvq_u32(union(off(bits::<ROWS>(hash), unsafe { load(line) }))) == 0
+}
+
+/// [`contains`] with 8 rows, for a caller that has not looked for the line yet.
+///
+/// # Safety
+/// The processor has NEON, and `start` points to `bytes` readable bytes, a multiple of 64.
+#[inline(always)]
+pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: u64) -> bool {
+    let line = start.wrapping_byte_add(line_offset(hash, bytes));
+    // SAFETY: a whole line, as the caller vouches for.
+    unsafe { contains::<8>(line, hash) }
 }
 
 /// Whether the cells of each hash are on.
@@ -212,14 +217,11 @@ fn where_any<const ROWS: usize>(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2
     vandq_u64(any, vreinterpretq_u64_u32(lanes(row_bits)))
 }
 
-/// One bit for each row whose cell is off.
-///
-/// # Safety
-/// As for [`load`].
+/// One bit for each row whose bit is not on in the line.
+#[inline]
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
-    // SAFETY: the caller's.
-    let [a, b, c, d] = unsafe { off::<ROWS>(line, hash) };
+fn rows_off<const ROWS: usize>(bits: Line, line: Line) -> u32 {
+    let [a, b, c, d] = off(bits, line);
     let rows = const { row_bits::<ROWS>() };
     let rows = [
         where_any::<ROWS>(a, rows[0]),
@@ -232,13 +234,32 @@ pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u6
     vaddvq_u32(union(rows))
 }
 
-/// The cells of a hash as the words of a line.
+/// One bit for each row whose cell is off.
+///
+/// # Safety
+/// As for [`load`].
 #[target_feature(enable = "neon")]
-pub(super) fn line_bits<const ROWS: usize>(hash: u64) -> [u64; 8] {
-    let mut words = [0; 8];
-    for (words, bits) in words.chunks_exact_mut(2).zip(bits::<ROWS>(hash)) {
+pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
+    // SAFETY: the caller's.
+    rows_off::<ROWS>(bits::<ROWS>(hash), unsafe { load(line) })
+}
+
+/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+///
+/// # Safety
+/// As for [`load`].
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn turned_on<const ROWS: usize>(
+    line: *const AtomicU64,
+    hash: u64,
+) -> ([u64; LINE_WORDS], u32) {
+    let bits = bits::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    let mut words = [0; LINE_WORDS];
+    for (at, words) in words.as_chunks_mut::<2>().0.iter_mut().enumerate() {
         // SAFETY: `words` has room for a quarter, and this store needs no alignment.
-        unsafe { vst1q_u64(words.as_mut_ptr(), bits) };
+        unsafe { vst1q_u64(words.as_mut_ptr(), vorrq_u64(line[at], bits[at])) };
     }
-    words
+    (words, rows_off::<ROWS>(bits, line))
 }

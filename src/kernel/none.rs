@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use super::Cells;
+use super::{Cells, LINE_WORDS};
 use crate::storage::Map;
 
 pub(super) const fn found() -> bool {
@@ -25,6 +25,13 @@ pub(super) unsafe fn missing<const ROWS: usize>(_: *const AtomicU64, _: u64) -> 
     unreachable!()
 }
 
-pub(super) unsafe fn line_bits<const ROWS: usize>(_: u64) -> [u64; 8] {
+pub(super) unsafe fn contains_inline(_: *const AtomicU64, _: u64, _: u64) -> bool {
+    unreachable!()
+}
+
+pub(super) unsafe fn turned_on<const ROWS: usize>(
+    _: *const AtomicU64,
+    _: u64,
+) -> ([u64; LINE_WORDS], u32) {
     unreachable!()
 }

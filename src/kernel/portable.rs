@@ -99,14 +99,18 @@ pub(super) fn prefetch_drawn<Q: Map>(cells: &Cells<Q>, hash: u64) {
     }
 }
 
-/// The cells of a hash as the words of a line.
-pub(super) fn line_bits<Q: Map>(cells: &Cells<Q>, hash: u64) -> [u64; LINE_WORDS] {
-    let mut words = [0; LINE_WORDS];
+/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+pub(super) fn turned_on<Q: Map>(cells: &Cells<Q>, hash: u64) -> ([u64; LINE_WORDS], u32) {
+    let start = cells.line(hash);
+    let mut words = std::array::from_fn(|at| cells.words.load(start + at));
+    let mut mask = 0;
     for row in 0..cells.geometry.row_count() as usize {
         let cell = cell_in_line(cells, hash, row);
-        words[cell / 64] |= 1 << (cell % 64);
+        let bit = 1 << (cell % 64);
+        mask |= u32::from(words[cell / 64] & bit == 0) << row;
+        words[cell / 64] |= bit;
     }
-    words
+    (words, mask)
 }
 
 /// Turns on the cells of the rows in `mask`, in the layouts that draw each one.

@@ -95,8 +95,13 @@ fn every_kernel_agrees_with_the_geometry() {
             for &hash in hashes.iter().step_by(67) {
                 let before = ones(&cells);
                 let mask = cells.missing(hash);
-                let mut pages = Vec::new();
-                cells.set(hash, mask, |word| pages.push(word / 512));
+                let (mut told, mut pages) = (0, Vec::new());
+                let tell = |mask| {
+                    assert_eq!(ones(&cells), before, "told before the first cell changes");
+                    told = mask;
+                };
+                let changed = cells.turn_on(hash, tell, |word| pages.push(word / 512));
+                assert_eq!((changed, told), (mask, mask), "{geometry} {hash:#x}");
                 assert_eq!(missing(&cells, hash), 0, "{geometry} {hash:#x}");
                 assert!(ones(&cells) - before <= mask.count_ones().into());
                 let changed = (0..geometry.row_count())

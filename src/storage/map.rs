@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{Advice, MmapRaw};
 
-use super::{Map, Use};
+use super::{LINE_WORDS, Map, Use};
 
 /// Words of mapped memory, little-endian in the file.
 pub(crate) struct Words {
@@ -80,6 +80,16 @@ impl Words {
         self.atomic(word).store(value.to_le(), Ordering::Release);
     }
 
+    /// Sets the words of a line. They must be mapped writable.
+    #[inline(always)]
+    pub(crate) fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
+        assert!(start + LINE_WORDS <= self.length);
+        for (at, word) in words.into_iter().enumerate() {
+            // SAFETY: in bounds by the assertion, alive and atomic by the contract of `new`.
+            unsafe { &*self.start.add(start + at) }.store(word.to_le(), Ordering::Release);
+        }
+    }
+
     /// Copies words into bytes, as they stand in the file.
     pub(crate) fn copy(&self, first: usize, bytes: &mut [u8]) {
         for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
@@ -128,6 +138,11 @@ impl Map for FileMap {
     #[inline(always)]
     fn store(&self, word: usize, value: u64) {
         self.words.store(word, value);
+    }
+
+    #[inline(always)]
+    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
+        self.words.store_line(start, words);
     }
 
     fn expect(&self, usage: Use) {

@@ -18,6 +18,9 @@ pub use publish::discard_unfinished;
 use std::io;
 use std::ops::Range;
 
+/// Words of a cache line, which is a block of the `line` layout.
+pub(crate) const LINE_WORDS: usize = 8;
+
 /// How a part of the file is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
@@ -99,6 +102,14 @@ pub(crate) trait Map: Send + Sync {
 
     /// Sets a word, and marks its page as changed even if it is not.
     fn store(&self, word: usize, value: u64);
+
+    /// Sets the words of a line.
+    #[inline(always)]
+    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
+        for (at, word) in words.into_iter().enumerate() {
+            self.store(start + at, word);
+        }
+    }
 
     /// Tells the system what comes, so that it reads ahead or does not.
     fn expect(&self, _usage: Use) {}
