@@ -7,7 +7,7 @@ use crate::format::{Metadata, Superblock, first_extent};
 use crate::hash::Hasher;
 use crate::kernel::Cells;
 use crate::plan::Plan;
-use crate::storage::{Draft, FileMap, Map, Mapping, Medium};
+use crate::storage::{Draft, FileMap, Map, Mapping, Medium, Use};
 
 /// Fills a new file in bulk; made by [`Options::build`](crate::Options::build).
 ///
@@ -68,6 +68,7 @@ impl Builder {
             .medium()?
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
+        data.expect(Use::Fill);
         let cell_bits = superblock.cells.bits();
         Ok(Builder {
             hasher: Hasher::new(superblock.hash_seed),

@@ -36,7 +36,7 @@ const HEAD: &str = "# Benchmark
 
 Made by `cargo bench --bench speed`. Times are nanoseconds per key in the best round; in brackets how many times longer than bloomfile's. bloomfile works on a mapped file, the others in memory; the rate asked for is 1 %, keys are random bytes. Look-ups and adds are in the thread's own time; builds, merges and two threads go by the clock on the wall, which other work on the machine lengthens.
 
-sbbf-rs takes hashes and is given bloomfile's. \"Touch\" hashes the key and reads one word of a random line: what any filter has to do; \"touch ahead\" does so with the line asked for 32 keys before. Adds have the default journal, which logs what it has room for until the next sync.
+sbbf-rs takes hashes and is given bloomfile's. \"Touch\" hashes the key and reads one word of a random line: what any filter has to do; \"touch ahead\" does so with the line asked for 64 keys before. Adds have the default journal, which logs what it has room for until the next sync.
 ";
 
 fn main() {

@@ -133,7 +133,7 @@ pub(crate) fn together<T>(one: impl FnOnce() -> T, two: impl FnOnce() -> T + Sen
 /// The least that any filter has to do for a batch: hash the key, fetch a random line ahead of its
 /// turn, read a word of it.
 pub(crate) fn touch_ahead<const N: usize>(words: &[u64], keys: &[[u8; N]], hasher: &Hasher) -> u64 {
-    const AHEAD: usize = 32;
+    const AHEAD: usize = 64;
     let lines = words.len() / 8;
     let line = |key: &[u8; N]| ((u128::from(hasher.hash(key)) * lines as u128) >> 64) as usize * 8;
     let mut waiting = [0; AHEAD];

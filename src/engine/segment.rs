@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::Extent;
 use crate::geometry::Geometry;
 use crate::kernel::Cells;
-use crate::storage::{Mapping, Medium};
+use crate::storage::{Map, Mapping, Medium, Use};
 use crate::sync::AtomicU64;
 
 /// A segment of a writer.
@@ -27,6 +27,8 @@ impl<M: Medium> Segment<M> {
         let data = medium
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
+        // Or else the first add to a page of a new file would have the system fill many others.
+        data.expect(Use::LookUps);
         Ok(Segment {
             data: Cells::new(geometry, data, cell_bits)?,
             dirty: DirtyPages::new(extent.pages),

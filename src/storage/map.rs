@@ -150,6 +150,10 @@ impl Map for FileMap {
             Use::LookUps => Advice::Random,
             Use::Scan => Advice::Sequential,
             Use::All => Advice::WillNeed,
+            #[cfg(target_os = "linux")]
+            Use::Fill => Advice::HugePage,
+            #[cfg(not(target_os = "linux"))]
+            Use::Fill => Advice::Normal,
         };
         // Advice: where it is not taken, all is as before.
         let _ = self.map.advise(advice);

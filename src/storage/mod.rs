@@ -90,6 +90,9 @@ pub(crate) enum Use {
     Scan,
     /// All of it, soon: reading may begin.
     All,
+    /// All of it, to be written for the first time: in huge pages, if the system has some for
+    /// files. Each page takes a fault of its own otherwise.
+    Fill,
 }
 
 /// A mapped part of the file, as 64-bit little-endian words.
