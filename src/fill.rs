@@ -21,7 +21,7 @@ const FEWEST: usize = 1 << 14;
 const REGION_BYTES: u64 = 1 << 18;
 
 /// Most regions, which is most places that sorting writes to at the same time.
-const MOST_REGIONS: u64 = 1 << 10;
+const MOST_REGIONS: u64 = 1 << 9;
 
 /// Adds `count` hashes, given by `hash`; how many of them changed the filter.
 ///

@@ -35,6 +35,25 @@ pub(crate) fn nanoseconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e9
 }
 
+/// Does a piece of work, compiled by itself: not as the inside of the loop over passes.
+#[inline(never)]
+fn once(work: &mut impl FnMut() -> usize) -> usize {
+    work()
+}
+
+/// Nanoseconds on a clock.
+fn processor_time(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Nanoseconds that all threads of this process were at work.
+pub(crate) fn work_nanoseconds(work: impl FnOnce()) -> f64 {
+    let start = processor_time(ClockId::ProcessCPUTime);
+    work();
+    processor_time(ClockId::ProcessCPUTime) - start
+}
+
 /// Contenders that take turns; the best time of each counts.
 pub(crate) struct Race {
     operations: usize,
@@ -55,20 +74,28 @@ impl Race {
 
     /// Enough rounds to find a quiet moment.
     pub(crate) fn rounds(&self) -> usize {
-        (1 << 20) / (self.operations * self.passes) + 8
+        (1 << 23) / (self.operations * self.passes) + 8
     }
 
     /// Times what one thread does, by its own clock: it stands still while others have the core.
     pub(crate) fn time(&mut self, contender: usize, mut work: impl FnMut() -> usize) {
-        let now = || {
-            let time = clock_gettime(ClockId::ThreadCPUTime);
-            time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-        };
+        let now = || processor_time(ClockId::ThreadCPUTime);
         let start = now();
         for _ in 0..self.passes {
-            black_box(work());
+            black_box(once(&mut work));
         }
         self.take(contender, (now() - start) / self.passes as f64);
+    }
+
+    /// As [`time`](Self::time), with what the work needs brought into the caches first.
+    pub(crate) fn time_warm(
+        &mut self,
+        contender: usize,
+        warm: impl FnOnce() -> usize,
+        work: impl FnMut() -> usize,
+    ) {
+        black_box(warm());
+        self.time(contender, work);
     }
 
     /// Takes a time that was measured elsewhere, in nanoseconds for all operations.

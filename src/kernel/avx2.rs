@@ -193,7 +193,7 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
             options(nostack, readonly),
         );
     }
-    #[expect(clippy::transmute_int_to_bool, reason = "the comparison would stay: it is a tenth")]
+    #[expect(clippy::transmute_int_to_bool, reason = "the compiler would keep the comparison")]
     // SAFETY: `setc` gives 0 or 1.
     unsafe {
         std::mem::transmute::<u8, bool>(on)
