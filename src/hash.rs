@@ -90,21 +90,21 @@ impl Hasher {
     #[inline(always)]
     fn short(&self, key: &[u8]) -> u64 {
         let [mut a, mut b, mut c, mut d] = self.words;
-        let mut tail = key;
+        let mut left = key;
         if key.len() <= 16 {
             (a, b) = pair(a, b, key);
             return diffuse(a ^ b ^ self.rest ^ key.len() as u64);
         }
-        while tail.len() >= 32 {
-            (a, b) = pair(a, b, &tail[..16]);
-            (c, d) = pair(c, d, &tail[16..32]);
-            tail = &tail[32..];
+        while left.len() >= 32 {
+            (a, b) = pair(a, b, &left[..16]);
+            (c, d) = pair(c, d, &left[16..32]);
+            left = &left[32..];
         }
-        if tail.len() > 16 {
-            (a, b) = pair(a, b, &tail[..16]);
-            (c, d) = pair(c, d, &tail[16..]);
+        if left.len() > 16 {
+            (a, b) = pair(a, b, &left[..16]);
+            (c, d) = pair(c, d, &left[16..]);
         } else {
-            (a, b) = pair(a, b, tail);
+            (a, b) = pair(a, b, left);
         }
         diffuse(a ^ b ^ c ^ d ^ key.len() as u64)
     }

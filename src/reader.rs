@@ -293,12 +293,12 @@ impl Reader {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn contains_key_otherwise(&self, key: &[u8]) -> bool {
         self.contains_otherwise(self.hasher.hash(key))
     }
 
-    #[cold]
+    #[inline(never)]
     fn contains_otherwise(&self, hash: u64) -> bool {
         if self.simple {
             return self.segments.first.contains(hash);

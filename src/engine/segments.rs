@@ -87,7 +87,10 @@ impl<S> SegmentSet<S> {
     pub(crate) fn order(&self) -> impl Iterator<Item = usize> + use<S> {
         let Active { newest, count } = self.active();
         let regions = self.others.len() + 1;
-        (0..count).map(move |back| (newest + regions - back) % regions)
+        (0..count).map(move |back| match newest.checked_sub(back) {
+            Some(region) => region,
+            None => newest + regions - back,
+        })
     }
 
     /// The segments that count, newest first.

@@ -202,7 +202,7 @@ impl<Q: Map> Cells<Q> {
         self.contains_otherwise(hash)
     }
 
-    #[inline(never)]
+    #[inline]
     fn contains_otherwise(&self, hash: u64) -> bool {
         if self.kernel == Kernel::Counting {
             return self.counters(hash).all(|counter| counter > 0);
