@@ -1,6 +1,7 @@
 //! The locks and counters of the engine, exchanged for watched ones when interleavings are tested:
 //! `RUSTFLAGS="--cfg shuttle" cargo test --lib --target-dir target/shuttle interleavings`.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[cfg(shuttle)]
@@ -18,8 +19,6 @@ pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64},
 };
-
-use std::sync::atomic::Ordering;
 
 /// Guards that adds share: so many that two threads hardly ever want the same one, so few that
 /// taking them all is nothing beside a sync.

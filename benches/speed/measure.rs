@@ -87,17 +87,6 @@ impl Race {
         self.take(contender, (now() - start) / self.passes as f64);
     }
 
-    /// As [`time`](Self::time), with what the work needs brought into the caches first.
-    pub(crate) fn time_warm(
-        &mut self,
-        contender: usize,
-        warm: impl FnOnce() -> usize,
-        work: impl FnMut() -> usize,
-    ) {
-        black_box(warm());
-        self.time(contender, work);
-    }
-
     /// Takes a time that was measured elsewhere, in nanoseconds for all operations.
     pub(crate) fn take(&mut self, contender: usize, spent: f64) {
         if self.best.len() <= contender {

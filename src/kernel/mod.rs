@@ -106,7 +106,8 @@ impl Kernel {
     }
 }
 
-/// Calls a function of the kernel: `simd::$name::<ROWS>` with SIMD instructions, else one of two others.
+/// Calls a function of the kernel: `simd::$name::<ROWS>` with SIMD instructions, else one of two
+/// others.
 macro_rules! with_kernel {
     ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
         match $kernel {
