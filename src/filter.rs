@@ -83,7 +83,7 @@ impl Filter {
     /// An error means that the handle was poisoned by an earlier failed write.
     #[inline]
     pub fn add(&self, key: &[u8]) -> Result<bool> {
-        self.engine.add_hash(self.hasher.hash(key))
+        self.engine.add_hash(self.engine.hash(&self.hasher, key))
     }
 
     /// Adds the hash of a key, as this filter's [`hasher`](Filter::hasher) gives it.
@@ -121,7 +121,7 @@ impl Filter {
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.engine.contains_hash(self.hasher.hash(key))
+        self.engine.contains_hash(self.engine.hash(&self.hasher, key))
     }
 
     /// Whether the key of a hash may be in.

@@ -12,7 +12,7 @@ const DEFAULT_WORDS: [u64; 4] =
     [0x16f1_1fe8_9b0d_677c, 0xb480_a793_d8e6_c86c, 0x6fe2_e5aa_f078_ebc9, 0x14f9_94a4_c525_9381];
 
 /// SeaHash's multiplier.
-const DIFFUSE: u64 = 0x6eed_0e9d_a4d9_4a4f;
+pub(crate) const DIFFUSE: u64 = 0x6eed_0e9d_a4d9_4a4f;
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio, made odd.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -78,8 +78,21 @@ impl Hasher {
     /// The hash of a key.
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hash_by(key, diffuse)
+    }
+
+    /// The hash of a key, by a call: for the rarer of two ways, so that they do not both carry it.
+    #[inline(never)]
+    pub(crate) fn hash_elsewhere(&self, key: &[u8]) -> u64 {
+        self.hash(key)
+    }
+
+    /// The hash of a key, by another function that does what [`diffuse`] does: with instructions
+    /// that the compiler may not use, say.
+    #[inline(always)]
+    pub(crate) fn hash_by(&self, key: &[u8], diffuse: impl Fn(u64) -> u64) -> u64 {
         if key.len() <= SHORT {
-            self.short(key)
+            self.short(key, diffuse)
         } else {
             let [a, b, c, d] = self.words;
             seahash::hash_seeded(key, a, b, c, d)
@@ -88,7 +101,15 @@ impl Hasher {
 
     /// SeaHash over a short key: each of the four lanes takes every fourth word.
     #[inline(always)]
-    fn short(&self, key: &[u8]) -> u64 {
+    fn short(&self, key: &[u8], diffuse: impl Fn(u64) -> u64) -> u64 {
+        // Two lanes take up to 16 bytes.
+        let pair = |a, b, bytes: &[u8]| match bytes.len() {
+            0 => (a, b),
+            1..8 => (diffuse(a ^ tail(bytes)), b),
+            8 => (diffuse(a ^ word(bytes, 0)), b),
+            9..16 => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ tail(&bytes[8..]))),
+            _ => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ word(bytes, 8))),
+        };
         let [mut a, mut b, mut c, mut d] = self.words;
         let mut left = key;
         if key.len() <= 16 {
@@ -110,24 +131,11 @@ impl Hasher {
     }
 }
 
-/// Two lanes that take up to 16 bytes.
+/// What SeaHash does to a lane.
 #[inline(always)]
-fn pair(a: u64, b: u64, bytes: &[u8]) -> (u64, u64) {
-    match bytes.len() {
-        0 => (a, b),
-        1..8 => (diffuse(a ^ tail(bytes)), b),
-        8 => (diffuse(a ^ word(bytes, 0)), b),
-        9..16 => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ tail(&bytes[8..]))),
-        _ => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ word(bytes, 8))),
-    }
-}
-
-#[inline(always)]
-const fn diffuse(mut x: u64) -> u64 {
+fn diffuse(mut x: u64) -> u64 {
     x = x.wrapping_mul(DIFFUSE);
-    // In SeaHash's own words (x >> 32) >> (x >> 60): one shift less, and shifts and
-    // multiplications are what this waits for.
-    x ^= x >> (32 + (x >> 60));
+    x ^= (x >> 32) >> (x >> 60);
     x.wrapping_mul(DIFFUSE)
 }
 
@@ -176,7 +184,8 @@ mod tests {
                 let key = &bytes[..length];
                 assert_eq!(hasher.hash(key), crate_hash(&hasher, key), "length {length}");
                 // The inlined twin is right for every length, not only where it is used.
-                assert_eq!(hasher.short(key), crate_hash(&hasher, key), "length {length}");
+                let short = hasher.short(key, diffuse);
+                assert_eq!(short, crate_hash(&hasher, key), "length {length}");
             }
             for round in 0..64 {
                 let length = 4097 + (split_mix(seed, round) % 100_000) as usize;

@@ -35,7 +35,7 @@
 //! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
-//! Look-ups use the AVX2 or NEON instructions where the processor has them. With
+//! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without; the
 //! answers are the same.
 //!

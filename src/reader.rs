@@ -279,8 +279,8 @@ impl Reader {
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         match self.segments.first.shortcut() {
-            Some(shortcut) => shortcut.contains(self.hasher.hash(key)),
-            None => self.contains_key_otherwise(key),
+            Some(shortcut) => shortcut.contains(shortcut.hash(&self.hasher, key)),
+            None => self.contains_otherwise(self.hasher.hash_elsewhere(key)),
         }
     }
 
@@ -291,11 +291,6 @@ impl Reader {
             Some(shortcut) => shortcut.contains(hash),
             None => self.contains_otherwise(hash),
         }
-    }
-
-    #[inline(never)]
-    fn contains_key_otherwise(&self, key: &[u8]) -> bool {
-        self.contains_otherwise(self.hasher.hash(key))
     }
 
     #[inline(never)]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Engine, Segment};
 use crate::error::{Error, Result};
 use crate::format::{Record, Shape, WhenFull};
+use crate::hash::Hasher;
 use crate::storage::{Medium, Sabotage};
 use crate::sync::{STRIPES, StripeGuard, stripe_of_thread};
 
@@ -163,6 +164,15 @@ impl<M: Medium> Engine<M> {
             stripe.count(1);
         }
         mask != 0
+    }
+
+    /// The hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, hasher: &Hasher, key: &[u8]) -> u64 {
+        match self.segments.first.data.shortcut() {
+            Some(shortcut) => shortcut.hash(hasher, key),
+            None => hasher.hash_elsewhere(key),
+        }
     }
 
     /// Whether a hash may be in.

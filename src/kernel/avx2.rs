@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::{Cells, LINE_WORDS, ahead, prefetch};
 use crate::geometry::LANE_MULTIPLIERS;
+use crate::hash::DIFFUSE;
 use crate::storage::Map;
 
 /// A line of 64 bytes, as two halves.
@@ -270,4 +271,32 @@ pub(super) unsafe fn turned_on<const ROWS: usize>(
         _mm256_storeu_si256(words.as_mut_ptr().add(4).cast(), _mm256_or_si256(line[1], bits[1]));
     }
     (words, off::<ROWS>(line, bits))
+}
+
+/// What SeaHash does to a lane, with a shift that BMI2 brought and the compiler may not use: its
+/// count may be in any register.
+///
+/// # Safety
+/// The processor has BMI2.
+#[inline(always)]
+pub(super) unsafe fn diffuse(mut x: u64) -> u64 {
+    // SAFETY: changes nothing but the registers it says.
+    unsafe {
+        asm!(
+            "imul {x}, {multiplier}",
+            "mov {shifted}, {x}",
+            "mov {places}, {x}",
+            "shr {shifted}, 32",
+            "shr {places}, 60",
+            "shrx {shifted}, {shifted}, {places}",
+            "xor {x}, {shifted}",
+            "imul {x}, {multiplier}",
+            x = inout(reg) x,
+            multiplier = in(reg) DIFFUSE,
+            shifted = out(reg) _,
+            places = out(reg) _,
+            options(pure, nomem, nostack),
+        );
+    }
+    x
 }

@@ -5,9 +5,11 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
-#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
+#[cfg(not(target_arch = "x86_64"))]
 mod none;
 mod portable;
 #[cfg(test)]
@@ -16,18 +18,21 @@ mod tests;
 use std::io;
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
-use avx2 as simd;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use neon as simd;
+#[cfg(not(target_arch = "x86_64"))]
+use none as wide;
 #[cfg(not(any(
     target_arch = "x86_64",
     all(target_arch = "aarch64", target_endian = "little")
 )))]
 use none as simd;
+#[cfg(target_arch = "x86_64")]
+use {avx2 as simd, avx512 as wide};
 
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
+use crate::hash::Hasher;
 use crate::storage::{LINE_WORDS, Map, Use, Words};
 
 /// Bits of a plain cell.
@@ -44,7 +49,8 @@ const LINE_BYTES: usize = 8 * LINE_WORDS;
 /// 10.9 and 11.5 with 64, 12.4 and 15.7 with 96.
 const AHEAD: usize = 64;
 
-/// Environment variable that, set to `portable`, keeps handles from using SIMD instructions.
+/// Environment variable that, set to `portable`, keeps handles from using SIMD instructions, and,
+/// set to `simd`, from using those whose registers hold a whole line.
 const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
 
 /// The word and the bit of the cell a hash takes in a row.
@@ -71,7 +77,11 @@ pub(crate) fn counter_place(address: u64) -> (usize, u32) {
 /// The inner loop that suits a geometry and this processor, chosen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
-    /// With SIMD instructions: lines of 4, 8 and 16 rows.
+    /// With a whole line in one register: lines of 4, 8 and 16 rows.
+    WideLine4,
+    WideLine8,
+    WideLine16,
+    /// The same with other SIMD instructions.
     SimdLine4,
     SimdLine8,
     SimdLine16,
@@ -92,27 +102,51 @@ impl Kernel {
         }
     }
 
-    fn choose(geometry: &Geometry) -> Self {
-        if simd::found() && std::env::var_os(KERNEL_VARIABLE).is_none_or(|name| name != "portable")
-        {
-            match (geometry.layout(), geometry.row_count()) {
-                (Layout::Line, 4) => return Kernel::SimdLine4,
-                (Layout::Line, 8) => return Kernel::SimdLine8,
-                (Layout::Line, 16) => return Kernel::SimdLine16,
-                _ => {}
-            }
+    /// The kernel with a line in one register, if there is one.
+    fn wide(geometry: &Geometry) -> Option<Self> {
+        let kernels = [Kernel::WideLine4, Kernel::WideLine8, Kernel::WideLine16];
+        Self::of_rows(geometry, kernels).filter(|_| wide::found())
+    }
+
+    /// The kernel with other SIMD instructions, if there is one.
+    fn simd(geometry: &Geometry) -> Option<Self> {
+        let kernels = [Kernel::SimdLine4, Kernel::SimdLine8, Kernel::SimdLine16];
+        Self::of_rows(geometry, kernels).filter(|_| simd::found())
+    }
+
+    /// The one of kernels for lines of 4, 8 and 16 rows that suits a geometry.
+    fn of_rows(geometry: &Geometry, [four, eight, sixteen]: [Self; 3]) -> Option<Self> {
+        match (geometry.layout(), geometry.row_count()) {
+            (Layout::Line, 4) => Some(four),
+            (Layout::Line, 8) => Some(eight),
+            (Layout::Line, 16) => Some(sixteen),
+            _ => None,
         }
-        Self::portable(geometry)
+    }
+
+    fn choose(geometry: &Geometry) -> Self {
+        match std::env::var_os(KERNEL_VARIABLE) {
+            Some(name) if name == "portable" => None,
+            Some(name) if name == "simd" => Self::simd(geometry),
+            _ => Self::wide(geometry).or_else(|| Self::simd(geometry)),
+        }
+        .unwrap_or_else(|| Self::portable(geometry))
     }
 }
 
-/// Calls a function of the kernel: `simd::$name::<ROWS>` with SIMD instructions, else one of two
-/// others.
+/// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD
+/// instructions, else one of two others.
 macro_rules! with_kernel {
     ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
         match $kernel {
-            // SAFETY: `Kernel::choose` found the instructions, and the caller of this macro vouches
-            // for the pointer: see there.
+            // SAFETY: whoever chose the kernel found its instructions, and the caller of this macro
+            // vouches for the pointer: see there.
+            Kernel::WideLine8 => unsafe { wide::$name::<8>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::WideLine16 => unsafe { wide::$name::<16>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::WideLine4 => unsafe { wide::$name::<4>($($argument),*) },
+            // SAFETY: as above.
             Kernel::SimdLine8 => unsafe { simd::$name::<8>($($argument),*) },
             // SAFETY: as above.
             Kernel::SimdLine16 => unsafe { simd::$name::<16>($($argument),*) },
@@ -136,8 +170,8 @@ pub(crate) struct Cells<Q: Map> {
     block_span: u64,
     row_span: u64,
     kernel: Kernel,
-    /// Whether look-ups may take the [shortcut](Self::shortcut).
-    short: bool,
+    /// What look-ups find at the [shortcut](Self::shortcut).
+    short: Short,
 }
 
 impl<Q: Map> Cells<Q> {
@@ -160,7 +194,16 @@ impl<Q: Map> Cells<Q> {
         }
         let (block_span, row_span) = (geometry.block_span(cell_bits), geometry.row_span(cell_bits));
         let line_bytes = geometry.blocks() * LINE_BYTES as u64;
-        Ok(Cells { map, words, geometry, line_bytes, block_span, row_span, kernel, short: false })
+        Ok(Cells {
+            map,
+            words,
+            geometry,
+            line_bytes,
+            block_span,
+            row_span,
+            kernel,
+            short: Short::Closed,
+        })
     }
 
     /// The geometry.
@@ -184,23 +227,44 @@ impl<Q: Map> Cells<Q> {
 
     /// Opens the [shortcut](Self::shortcut), if there is one: these cells alone answer look-ups.
     pub(crate) fn open_shortcut(&mut self) {
-        self.short = self.kernel == Kernel::SimdLine8;
+        self.short = match self.kernel {
+            Kernel::WideLine8 => Short::Wide,
+            Kernel::SimdLine8 => Short::Simd,
+            _ => Short::Closed,
+        };
     }
 
     /// The shortcut, if it is open.
     #[inline(always)]
     pub(crate) fn shortcut(&self) -> Option<Shortcut<'_, Q>> {
-        self.short.then_some(Shortcut(self))
+        (self.short != Short::Closed).then_some(Shortcut(self))
     }
 
     /// Whether the cells of all rows are on.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> bool {
-        // By far the most frequent kernel first: a jump through a table would cost more than it.
-        if self.kernel == Kernel::SimdLine8 {
-            return Shortcut(self).contains(hash);
+        // By far the most frequent kernels first: a jump through a table would cost more than they.
+        match self.kernel {
+            Kernel::WideLine8 => self.contains_wide(hash),
+            Kernel::SimdLine8 => self.contains_simd(hash),
+            _ => self.contains_otherwise(hash),
         }
-        self.contains_otherwise(hash)
+    }
+
+    /// Whether the cells of all rows are on, with the kernel [`Kernel::WideLine8`].
+    #[inline(always)]
+    fn contains_wide(&self, hash: u64) -> bool {
+        debug_assert_eq!(self.kernel, Kernel::WideLine8);
+        // SAFETY: whoever chose the kernel found its instructions; the words hold all lines.
+        unsafe { wide::contains_inline(self.words.as_ptr(), self.line_bytes, hash) }
+    }
+
+    /// Whether the cells of all rows are on, with the kernel [`Kernel::SimdLine8`].
+    #[inline(always)]
+    fn contains_simd(&self, hash: u64) -> bool {
+        debug_assert_eq!(self.kernel, Kernel::SimdLine8);
+        // SAFETY: as above.
+        unsafe { simd::contains_inline(self.words.as_ptr(), self.line_bytes, hash) }
     }
 
     #[inline]
@@ -338,17 +402,34 @@ impl<Q: Map> Cells<Q> {
     }
 }
 
-/// The shortest way of a look-up, for the geometry that nearly all files have: one question instead
-/// of several tells that it is open, and it is walked in place instead of by a call.
+/// What look-ups find at the shortcut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// Nothing: other cells have a say, or the kernel is a rare one.
+    Closed,
+    Wide,
+    Simd,
+}
+
+/// The shortest way of a look-up, for the geometry that nearly all files have: it is walked in place
+/// instead of by a call.
 pub(crate) struct Shortcut<'a, Q: Map>(&'a Cells<Q>);
 
 impl<Q: Map> Shortcut<'_, Q> {
+    /// The hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, hasher: &Hasher, key: &[u8]) -> u64 {
+        // SAFETY: there is a shortcut, so `simd` or `wide` found the instruction.
+        hasher.hash_by(key, |x| unsafe { simd::diffuse(x) })
+    }
+
     /// Whether the cells of all rows are on.
     #[inline(always)]
-    pub(crate) fn contains(self, hash: u64) -> bool {
-        // SAFETY: `Kernel::choose` found the instructions, or there would be no shortcut; the words
-        // hold all lines.
-        unsafe { simd::contains_inline(self.0.words.as_ptr(), self.0.line_bytes, hash) }
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        match self.0.short {
+            Short::Wide => self.0.contains_wide(hash),
+            _ => self.0.contains_simd(hash),
+        }
     }
 }
 

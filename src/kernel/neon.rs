@@ -263,3 +263,5 @@ pub(super) unsafe fn turned_on<const ROWS: usize>(
     }
     (words, rows_off::<ROWS>(bits, line))
 }
+
+pub(super) use crate::hash::diffuse;

@@ -35,3 +35,5 @@ pub(super) unsafe fn turned_on<const ROWS: usize>(
 ) -> ([u64; LINE_WORDS], u32) {
     unreachable!()
 }
+
+pub(super) use crate::hash::diffuse;

@@ -79,7 +79,8 @@ fn check(cells: &Cells<FileMap>, hashes: &[u64]) {
 #[test]
 fn every_kernel_agrees_with_the_geometry() {
     for (number, geometry) in geometries().into_iter().enumerate() {
-        for kernel in [Kernel::choose(&geometry), Kernel::portable(&geometry)] {
+        let simd = [Kernel::wide(&geometry), Kernel::simd(&geometry)];
+        for kernel in simd.into_iter().flatten().chain([Kernel::portable(&geometry)]) {
             let cells = cells(geometry, kernel);
             let hashes = hashes(number as u64);
             check(&cells, &hashes[..300]);
@@ -114,14 +115,23 @@ fn every_kernel_agrees_with_the_geometry() {
     }
 }
 
-/// Without this the test above could hold a kernel against itself.
+/// Without this the test above could leave a kernel out.
 #[test]
 fn simd_serves_lines_of_4_8_and_16_rows_where_it_is_found() {
-    for (rows, kernel) in [(4, Kernel::SimdLine4), (8, Kernel::SimdLine8), (16, Kernel::SimdLine16)]
-    {
+    use Kernel::*;
+    let forced = std::env::var_os(KERNEL_VARIABLE).unwrap_or_default();
+    let kernels =
+        [(4, WideLine4, SimdLine4), (8, WideLine8, SimdLine8), (16, WideLine16, SimdLine16)];
+    for (rows, wide, simd) in kernels {
         let geometry = Geometry::line(rows, 1).unwrap();
-        let portable = std::env::var_os(KERNEL_VARIABLE).is_some_and(|name| name == "portable");
-        let expected = if simd::found() && !portable { kernel } else { Kernel::PortableLine };
+        assert_eq!(Kernel::wide(&geometry), wide::found().then_some(wide));
+        assert_eq!(Kernel::simd(&geometry), simd::found().then_some(simd));
+        let expected = match (wide::found(), simd::found()) {
+            _ if forced == "portable" => PortableLine,
+            (true, _) if forced != "simd" => wide,
+            (_, true) => simd,
+            _ => PortableLine,
+        };
         assert_eq!(Kernel::choose(&geometry), expected);
     }
     // Every processor of these has them.
@@ -143,6 +153,31 @@ fn batches_of_every_length_answer_every_key() {
             assert!((0..length).all(|at| found[at] == (at == place)), "{place} of {length}");
         }
     }
+}
+
+#[test]
+fn the_shortcut_hashes_and_answers_as_everyone_does() {
+    let geometry = Geometry::line(8, 100).unwrap();
+    let hasher = Hasher::new(5);
+    let bytes: Vec<u8> = (0..100).map(|at| split_mix(3, at) as u8).collect();
+    for kernel in [Kernel::wide(&geometry), Kernel::simd(&geometry)].into_iter().flatten() {
+        let mut cells = cells(geometry, kernel);
+        assert!(cells.shortcut().is_none(), "closed until it is opened");
+        cells.open_shortcut();
+        for length in 0..bytes.len() {
+            let key = &bytes[..length];
+            let hash = hasher.hash(key);
+            if length % 2 == 0 {
+                cells.add(hash);
+            }
+            let shortcut = cells.shortcut().unwrap();
+            assert_eq!(shortcut.hash(&hasher, key), hash, "length {length}");
+            assert_eq!(shortcut.contains(hash), missing(&cells, hash) == 0, "length {length}");
+        }
+    }
+    let mut portable = cells(geometry, Kernel::portable(&geometry));
+    portable.open_shortcut();
+    assert!(portable.shortcut().is_none());
 }
 
 #[test]

@@ -1,0 +1,218 @@
+//! The `line` layout with AVX-512: a line is one register, and rows whose cells are off are one
+//! instruction away.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+use std::sync::atomic::AtomicU64;
+
+use super::{Cells, LINE_WORDS, ahead, prefetch};
+use crate::geometry::LANE_MULTIPLIERS;
+use crate::storage::Map;
+
+/// For each word of a line, the multiplier of its row.
+const OF_4_ROWS: [u64; LINE_WORDS] = multipliers(2);
+const OF_8_ROWS: [u64; LINE_WORDS] = multipliers(1);
+
+const fn multipliers(words_per_row: usize) -> [u64; LINE_WORDS] {
+    let mut multipliers = [0; LINE_WORDS];
+    let mut word = 0;
+    while word < LINE_WORDS {
+        multipliers[word] = LANE_MULTIPLIERS[word / words_per_row] as u64;
+        word += 1;
+    }
+    multipliers
+}
+
+/// Whether this processor has the instructions, and runs them at full speed: those before
+/// AVX-512 VBMI2 lower their clock for multiplications of this width.
+pub(super) fn found() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512vbmi2")
+        && std::arch::is_x86_feature_detected!("bmi2")
+}
+
+/// The lower half of the hash times the multiplier of each word.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+fn products(hash: u64, multipliers: [u64; LINE_WORDS]) -> __m512i {
+    let m = multipliers.map(u64::cast_signed);
+    let multipliers = _mm512_setr_epi64(m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]);
+    _mm512_mul_epu32(_mm512_set1_epi64(hash.cast_signed()), multipliers)
+}
+
+/// The cells of a hash as bits of a line (F-55). A rotation takes its count modulo the width, so
+/// that what lies above the cell in a product needs no clearing.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+fn bits<const ROWS: usize>(hash: u64) -> __m512i {
+    match ROWS {
+        // A row is half a word, its cell the top 5 bits of 32.
+        16 => {
+            let m: [i32; 16] = std::array::from_fn(|row| LANE_MULTIPLIERS[row].cast_signed());
+            let multipliers = _mm512_setr_epi32(
+                m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8], m[9], m[10], m[11], m[12],
+                m[13], m[14], m[15],
+            );
+            let products = _mm512_mullo_epi32(_mm512_set1_epi32(hash as i32), multipliers);
+            _mm512_rolv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32::<27>(products))
+        }
+        // A row is a word, its cell the top 6 bits.
+        8 => {
+            let places = _mm512_srli_epi64::<26>(products(hash, OF_8_ROWS));
+            _mm512_rolv_epi64(_mm512_set1_epi64(1), places)
+        }
+        // A row is two words, its cell the top 7 bits, of which the first chooses the word.
+        _ => {
+            let products = products(hash, OF_4_ROWS);
+            let second = _mm512_test_epi64_mask(products, _mm512_set1_epi64(1 << 31));
+            let places = _mm512_srli_epi64::<25>(products);
+            _mm512_maskz_rolv_epi64(second ^ 0b0101_0101, _mm512_set1_epi64(1), places)
+        }
+    }
+}
+
+/// Loads a line that others may be writing: the compiler sees neither what is read nor when, so
+/// it cannot rely on reading the same twice.
+///
+/// # Safety
+/// `line` points to eight readable words.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+unsafe fn load(line: *const AtomicU64) -> __m512i {
+    let words: __m512i;
+    // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "vmovdqu64 {words}, [{line}]",
+            line = in(reg) line,
+            words = out(zmm_reg) words,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    words
+}
+
+/// One bit for each row whose cell in `bits` is not on in the line.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+fn off<const ROWS: usize>(line: __m512i, bits: __m512i) -> u32 {
+    match ROWS {
+        16 => _mm512_testn_epi32_mask(line, bits).into(),
+        8 => _mm512_testn_epi64_mask(line, bits).into(),
+        // Two words to a row, and only one of the two has the cell.
+        _ => {
+            let off = _mm512_andnot_si512(line, bits);
+            let words = u32::from(_mm512_test_epi64_mask(off, off));
+            _pext_u32(words | words >> 1, 0b0101_0101)
+        }
+    }
+}
+
+/// One bit for each row whose cell is off.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
+    // SAFETY: the caller's.
+    off::<ROWS>(unsafe { load(line) }, bits::<ROWS>(hash))
+}
+
+/// Whether the cells of all rows are on.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
+    // SAFETY: the caller's.
+    unsafe { missing::<ROWS>(line, hash) == 0 }
+}
+
+/// What [`contains_inline`] multiplies by, and compares with.
+#[repr(C, align(64))]
+struct Constants {
+    multipliers: [u64; LINE_WORDS],
+    one: u64,
+}
+
+static CONSTANTS: Constants = Constants { multipliers: OF_8_ROWS, one: 1 };
+
+/// [`contains`] with 8 rows, in one piece of assembly, for the reasons that its twin with AVX2
+/// gives. The line is rotated to its cells instead of the cells to the line, because the ones to
+/// compare with can then stay in memory.
+///
+/// # Safety
+/// [`found`] said yes, and `start` points to `bytes` readable bytes, a multiple of 64.
+#[inline(always)]
+pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: u64) -> bool {
+    let on: u8;
+    // SAFETY: reads the constants and 64 bytes from a multiple of 64 below `bytes`, which the caller
+    // vouches for; changes nothing but registers. None of them is one that SSE code knows, so it
+    // needs no `vzeroupper`.
+    unsafe {
+        asm!(
+            "mulx {offset}, {offset}, {bytes}",
+            "vpbroadcastq zmm16, rdx",
+            "and {offset}, -64",
+            "vpmuludq zmm16, zmm16, [{constants}]",
+            "vmovdqu64 zmm17, [{start} + {offset}]",
+            "vpsrlq zmm16, zmm16, 26",
+            "vprorvq zmm17, zmm17, zmm16",
+            "vptestnmq k1, zmm17, qword ptr [{constants} + 64]{{1to8}}",
+            "kortestw k1, k1",
+            "sete {on}",
+            in("rdx") hash,
+            start = in(reg) start,
+            bytes = in(reg) bytes,
+            offset = out(reg) _,
+            constants = in(reg) &CONSTANTS,
+            on = lateout(reg_byte) on,
+            out("zmm16") _, out("zmm17") _, out("k1") _,
+            options(nostack, readonly),
+        );
+    }
+    #[expect(clippy::transmute_int_to_bool, reason = "the compiler would keep the comparison")]
+    // SAFETY: `sete` gives 0 or 1.
+    unsafe {
+        std::mem::transmute::<u8, bool>(on)
+    }
+}
+
+/// Whether the cells of each hash are on.
+///
+/// # Safety
+/// The cells are of the `line` layout with `ROWS` rows.
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn contains_batch<const ROWS: usize>(
+    cells: &Cells<impl Map>,
+    hash: impl FnMut(usize) -> u64,
+    found: &mut [bool],
+) {
+    ahead(
+        found.len(),
+        hash,
+        |hash| prefetch(cells.line_pointer(hash)),
+        // SAFETY: `line_pointer` points to a whole line.
+        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
+    );
+}
+
+/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+///
+/// # Safety
+/// As for [`load`].
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn turned_on<const ROWS: usize>(
+    line: *const AtomicU64,
+    hash: u64,
+) -> ([u64; LINE_WORDS], u32) {
+    let bits = bits::<ROWS>(hash);
+    // SAFETY: the caller's.
+    let line = unsafe { load(line) };
+    let mut words = [0; LINE_WORDS];
+    // SAFETY: `words` has room for a line, and this store needs no alignment.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), _mm512_or_si512(line, bits)) };
+    (words, off::<ROWS>(line, bits))
+}
