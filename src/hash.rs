@@ -133,7 +133,7 @@ impl Hasher {
 
 /// What SeaHash does to a lane.
 #[inline(always)]
-fn diffuse(mut x: u64) -> u64 {
+pub(crate) fn diffuse(mut x: u64) -> u64 {
     x = x.wrapping_mul(DIFFUSE);
     x ^= (x >> 32) >> (x >> 60);
     x.wrapping_mul(DIFFUSE)

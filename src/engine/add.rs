@@ -21,6 +21,21 @@ pub(super) enum Added {
     Moved,
 }
 
+/// Hashes of a batch that are added together: some for each stripe.
+const TOGETHER: usize = 8 * STRIPES;
+
+/// Hashes of a batch that were not in when their adder looked.
+struct Absent {
+    hashes: [u64; TOGETHER],
+    count: usize,
+}
+
+impl Default for Absent {
+    fn default() -> Self {
+        Absent { hashes: [0; TOGETHER], count: 0 }
+    }
+}
+
 impl<M: Medium> Engine<M> {
     /// Adds a hash; true when the key was new, as far as the filter can tell.
     #[inline]
@@ -96,18 +111,69 @@ impl<M: Medium> Engine<M> {
         count: usize,
         mut hash: impl FnMut(usize) -> u64,
     ) -> Result<u64> {
-        if !self.simple {
+        let data = &self.segments.first.data;
+        if !self.simple || data.own_block(0).is_none() {
             return (0..count).try_fold(0, |new, at| {
                 self.add_hash(hash(at)).map(|changed| new + u64::from(changed))
             });
         }
-        let mut new = Ok(0);
-        self.segments.first.data.visit_batch(count, hash, |hash| {
-            if let Ok(so_far) = new {
-                new = self.add_hash(hash).map(|changed| so_far + u64::from(changed));
+        let mut absent = Absent::default();
+        let mut new = 0;
+        let mut failed = None;
+        data.visit_batch(count, hash, |hash| {
+            absent.hashes[absent.count] = hash;
+            absent.count += usize::from(!data.contains(hash));
+            if absent.count == absent.hashes.len() {
+                match self.add_absent(&mut absent) {
+                    Ok(more) => new += more,
+                    Err(error) => failed = Some(error),
+                }
             }
         });
-        new
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(new + self.add_absent(&mut absent)?),
+        }
+    }
+
+    /// Adds hashes that were not in when their adder looked: stripe by stripe, so that a stripe is
+    /// taken once for several of them. Those of one block keep their order, and others do not
+    /// matter to each other: the outcome is that of adding them one by one.
+    fn add_absent(&self, absent: &mut Absent) -> Result<u64> {
+        let segment = &self.segments.first;
+        let stripe_of = |hash| segment.data.geometry().block(hash) as usize % STRIPES;
+        let hashes = &absent.hashes[..std::mem::take(&mut absent.count)];
+        let mut ends = [0u16; STRIPES];
+        hashes.iter().for_each(|&hash| ends[stripe_of(hash)] += 1);
+        let mut end = 0;
+        for count in &mut ends {
+            end += *count;
+            *count = end;
+        }
+        // From the last to the first, so that each goes in front of those that come after it: what
+        // was the end of a stripe's hashes then is their start.
+        let mut starts = ends;
+        let mut sorted = [0; TOGETHER];
+        for &hash in hashes.iter().rev() {
+            let start = &mut starts[stripe_of(hash)];
+            *start -= 1;
+            sorted[usize::from(*start)] = hash;
+        }
+        let mut new = 0;
+        for (stripe, (&start, &end)) in self.stripes.iter().zip(starts.iter().zip(&ends)) {
+            let hashes = &sorted[usize::from(start)..usize::from(end)];
+            if hashes.is_empty() {
+                continue;
+            }
+            let stripe = stripe.hold();
+            if self.poisoned.load(Ordering::Relaxed) {
+                return Err(Error::Poisoned);
+            }
+            for &hash in hashes {
+                new += u64::from(self.add_held(segment, &stripe, hash));
+            }
+        }
+        Ok(new)
     }
 
     /// The way of a key that was not in when its adder looked.
@@ -150,7 +216,7 @@ impl<M: Medium> Engine<M> {
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
         let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
-        let log = |mask| self.journal.append(Record::Key { hash, mask });
+        let log = |mask| self.journal.log(Record::Key { hash, mask });
         let early = |mask| {
             if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
                 log(mask);

@@ -172,12 +172,10 @@ fn write_headers<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) ->
         medium.write_at(bytes, offset).map_err(Error::io("write the new file"))
     };
     // Written rather than left to the allocation: a sync of an extent that was never written has
-    // to commit metadata as well.
-    const CHUNK: u64 = 1 << 20;
-    let zeros = vec![0; CHUNK.min(superblock.journal_bytes) as usize];
-    for start in (0..superblock.journal_bytes).step_by(CHUNK as usize) {
-        let length = CHUNK.min(superblock.journal_bytes - start) as usize;
-        write(&zeros[..length], JOURNAL_OFFSET + start)?;
+    // to commit metadata as well. Page by page, because what is written at once may stay together in
+    // the system's cache: then a sync of one record would write all of it.
+    for page in (0..superblock.journal_bytes).step_by(PAGE_BYTES as usize) {
+        write(&[0; PAGE_BYTES as usize], JOURNAL_OFFSET + page)?;
     }
     write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
     write(&superblock.encode(), 0)

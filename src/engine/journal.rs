@@ -1,6 +1,12 @@
-//! The journal of a live writer: a mapped array of records, taken in order by one counter.
+//! The journal of a live writer: a mapped array of records, given out in order by one counter.
+//!
+//! A counter that every add went to would be what threads wait for, together with the cache lines
+//! that neighbouring records share. So a thread is given several records at a time, first a few,
+//! then more, and fills them by itself. What it has not filled when a sync comes goes back if
+//! nothing stands behind it, and repeats the last record before it otherwise (F-77).
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::PAGE_WORDS;
@@ -9,8 +15,9 @@ use crate::format::{
     COUNTER_MASK_BITS, CellKind, Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot,
     Superblock,
 };
+use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Mapping, Medium, Sabotage};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, THREADS, thread_number};
 
 /// Epoch of all records when a test asks for journals without salt.
 const UNSALTED: (u64, u64) = (0, 0);
@@ -21,8 +28,12 @@ pub(super) struct Journal<M: Medium> {
     map: Option<M::Map>,
     /// Records it has room for.
     capacity: u64,
-    /// The next free record. Goes beyond the capacity by one or a few: then adds go unlogged.
+    /// The next record that was given to nobody; one more than the capacity once adds go unlogged.
     next: Alone<AtomicU64>,
+    /// What threads were given, by their number.
+    allotments: Box<[Alone<Allotment>]>,
+    /// Most records that a thread is given at a time.
+    most: u64,
     /// Records before this one are durable.
     synced: AtomicU64,
     /// Key of the [`Epoch`]. Checkpoints replace it while no add is under way: the stripes order
@@ -32,9 +43,53 @@ pub(super) struct Journal<M: Medium> {
     mask_bits: AtomicU64,
 }
 
-/// Alone on its cache lines: what all adds write must not share one with what all adds read.
+/// Alone on its cache lines: what one thread writes must not share one with what others read.
+#[derive(Default)]
 #[repr(align(128))]
 struct Alone<T>(T);
+
+/// Records that were given to a thread. It alone uses them, and only while it holds a stripe; others
+/// do while they hold all stripes. So the stripes order the accesses, and relaxed ones do.
+#[derive(Default)]
+struct Allotment {
+    /// The first record that it has not filled.
+    next: AtomicU64,
+    /// The record behind the last one that it was given.
+    end: AtomicU64,
+    /// How many it is given the next time, at most.
+    size: AtomicU64,
+}
+
+impl Allotment {
+    fn rest(&self) -> Range<u64> {
+        self.next.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
+    }
+
+    fn set_rest(&self, rest: Range<u64>) {
+        self.next.store(rest.start, Ordering::Relaxed);
+        self.end.store(rest.end, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.set_rest(0..0);
+        self.size.store(FIRST_ALLOTMENT, Ordering::Relaxed);
+    }
+}
+
+/// Records that a thread is given at first: a cache line of them. It gets twice as many each time,
+/// so that there are never more unfilled ones than filled ones but for these.
+const FIRST_ALLOTMENT: u64 = 64 / RECORD_BYTES as u64;
+
+/// Records that a thread is given at most: a page of them.
+const LARGEST_ALLOTMENT: u64 = PAGE_BYTES / RECORD_BYTES as u64;
+
+/// Parts of the journal that a thread is given one of, at most, when it is a small one: or else some
+/// threads would find it full while others have plenty.
+const LEAST_ALLOTMENTS: u64 = 64;
+
+/// How many words ahead of a record memory is asked for: four cache lines. Or else an add would wait
+/// for the line that the one before it began.
+const AHEAD: usize = 32;
 
 /// The epoch that the records of a slot belong to.
 pub(super) fn epoch_of<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) -> Epoch {
@@ -66,10 +121,13 @@ impl<M: Medium> Journal<M> {
                 Some(map)
             }
         };
+        let capacity = length / RECORD_BYTES as u64;
         let journal = Journal {
             map,
-            capacity: length / RECORD_BYTES as u64,
+            capacity,
             next: Alone(AtomicU64::new(0)),
+            allotments: (0..THREADS).map(|_| Alone::default()).collect(),
+            most: (capacity / LEAST_ALLOTMENTS).clamp(FIRST_ALLOTMENT, LARGEST_ALLOTMENT),
             synced: AtomicU64::new(0),
             epoch_key: AtomicU64::new(0),
             mask_bits: AtomicU64::new(0),
@@ -84,29 +142,105 @@ impl<M: Medium> Journal<M> {
         self.mask_bits.store(mask_bits(superblock, slot).into(), Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
         self.synced.store(0, Ordering::Relaxed);
+        self.allotments.iter().for_each(|allotment| allotment.0.clear());
     }
 
-    /// Writes a record if there is room for one.
-    #[inline]
-    pub(super) fn append(&self, record: Record) {
-        // Once it is known that adds go unlogged, the counter is only read, so that threads do
-        // not wait for its cache line. One step beyond the capacity: a full journal whose last
-        // record is a synced one must still show that there is news.
+    /// Writes a record if there is room for one. Called with a stripe held.
+    #[inline(always)]
+    pub(super) fn log(&self, record: Record) {
+        // Once it is known that adds go unlogged, nothing is written that threads share.
         if self.next.0.load(Ordering::Relaxed) > self.capacity {
             return;
         }
-        let index = self.next.0.fetch_add(1, Ordering::Relaxed);
-        if index >= self.capacity {
-            return;
+        let Some(thread) = thread_number() else { return self.append(record) };
+        let allotment = &self.allotments[thread].0;
+        let mut rest = allotment.rest();
+        if rest.is_empty() {
+            let Some(more) = self.allot(allotment) else { return };
+            rest = more;
         }
+        allotment.next.store(rest.start + 1, Ordering::Relaxed);
+        self.write(rest.start, record);
+    }
+
+    /// Gives a thread further records.
+    #[cold]
+    fn allot(&self, allotment: &Allotment) -> Option<Range<u64>> {
+        let size = allotment.size.load(Ordering::Relaxed);
+        let more = self.take(size)?;
+        allotment.set_rest(more.clone());
+        allotment.size.store((2 * size).min(self.most), Ordering::Relaxed);
+        Some(more)
+    }
+
+    /// Writes a record behind all others if there is room for one.
+    pub(super) fn append(&self, record: Record) {
+        if let Some(taken) = self.take(1) {
+            self.write(taken.start, record);
+        }
+    }
+
+    /// Takes records up to the next multiple of `size`; `None` when there are no more.
+    fn take(&self, size: u64) -> Option<Range<u64>> {
+        let mut next = self.next.0.load(Ordering::Relaxed);
+        while next < self.capacity {
+            let end = (next + size - next % size).min(self.capacity);
+            let step = (Ordering::Relaxed, Ordering::Relaxed);
+            match self.next.0.compare_exchange_weak(next, end, step.0, step.1) {
+                Ok(_) => return Some(next..end),
+                Err(now) => next = now,
+            }
+        }
+        // One step beyond the capacity, so that a full journal whose last record is a synced one
+        // still shows that there is news. Once it is there, it is only read.
+        if next == self.capacity {
+            self.next.0.store(self.capacity + 1, Ordering::Relaxed);
+        }
+        None
+    }
+
+    #[inline]
+    fn write(&self, index: u64, record: Record) {
         if let Some(map) = &self.map {
-            let key = self.epoch_key.load(Ordering::Relaxed);
-            let mask_bits = self.mask_bits.load(Ordering::Relaxed) as u32;
-            let words = Epoch::from_key(key, mask_bits).encode(index as u32, record);
+            let words = self.epoch().encode(index as u32, record);
             let at = index as usize * RECORD_WORDS;
+            map.words().prefetch(at + AHEAD);
             map.store(at, words[0]);
             map.store(at + 1, words[1]);
         }
+    }
+
+    #[inline]
+    fn epoch(&self) -> Epoch {
+        let mask_bits = self.mask_bits.load(Ordering::Relaxed) as u32;
+        Epoch::from_key(self.epoch_key.load(Ordering::Relaxed), mask_bits)
+    }
+
+    /// Leaves nothing unfilled in front of the next record, unless adds went unlogged anyway. Called
+    /// with all stripes held.
+    pub(super) fn settle(&self, medium: &M) {
+        let mut end = self.next.0.load(Ordering::Relaxed);
+        let Some(map) = self.map.as_ref().filter(|_| end <= self.capacity) else { return };
+        if medium.sabotaged(Sabotage::NoSettling) {
+            return;
+        }
+        let mut rests: Vec<_> =
+            self.allotments.iter().map(|allotment| allotment.0.rest()).collect();
+        rests.retain(|rest| !rest.is_empty());
+        rests.sort_unstable_by_key(|rest| std::cmp::Reverse(rest.end));
+        for rest in rests {
+            if rest.end == end {
+                end = rest.start;
+                continue;
+            }
+            // The thread filled at least one record of what it was given.
+            let last = [0, 1]
+                .map(|word| map.words().load((rest.start as usize - 1) * RECORD_WORDS + word));
+            let repeated = Record::Key { hash: last[0], mask: self.epoch().mask(last) };
+            rest.for_each(|index| self.write(index, repeated));
+        }
+        self.next.0.store(end, Ordering::Relaxed);
+        self.allotments.iter().for_each(|allotment| allotment.0.clear());
     }
 
     /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with all

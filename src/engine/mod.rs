@@ -211,6 +211,7 @@ impl<M: Medium> Engine<M> {
         if let Some(overlay) = &self.overlay {
             return self.sync_counters(&mut committed, &stripes, &mut overlay.lock(), mark);
         }
+        self.journal.settle(&self.medium);
         if !self.journal.has_news() && mark == committed.slot.mark {
             return Ok(());
         }

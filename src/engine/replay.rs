@@ -170,7 +170,14 @@ impl Journalled {
 /// Gathers what records change.
 enum Replay<'a> {
     /// Every key record counts, synced or not: its cells may be in the data.
-    Plain { geometry: &'a Geometry, bits: Vec<(usize, u64)>, keys: u64, segments: usize },
+    Plain {
+        geometry: &'a Geometry,
+        bits: Vec<(usize, u64)>,
+        keys: u64,
+        /// The last key record: one that is equal to it repeats it, and counts once (F-77).
+        last: Option<Record>,
+        segments: usize,
+    },
     /// Only complete groups count: what is not durable never was in the data.
     Counting {
         slot: &'a Slot,
@@ -190,6 +197,7 @@ impl<'a> Replay<'a> {
                 geometry: &slot.segments[segments - 1].geometry,
                 bits: Vec::new(),
                 keys: 0,
+                last: None,
                 segments,
             },
             CellKind::Counting => {
@@ -203,7 +211,10 @@ impl<'a> Replay<'a> {
     fn take(&mut self, record: Record, complete: bool) -> Option<()> {
         match (self, record) {
             (Replay::Plain { .. }, Record::Sync { .. }) => {}
-            (Replay::Plain { geometry, bits, keys, .. }, Record::Key { hash, mask }) => {
+            (Replay::Plain { geometry, bits, keys, last, .. }, Record::Key { hash, mask }) => {
+                if last.replace(record) == Some(record) {
+                    return Some(());
+                }
                 *keys += 1;
                 let rows = (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1);
                 bits.extend(rows.map(|row| kernel::place(geometry, hash, row)));
@@ -252,7 +263,6 @@ impl<'a> Replay<'a> {
 /// The order of records: which of the missing ones must have been durable (F-91).
 #[derive(Default)]
 struct Groups {
-    keys: u64,
     mark: Option<u64>,
     /// First missing record, and how many are missing, so far.
     first_missing: Option<u64>,
@@ -282,15 +292,12 @@ impl Groups {
         }
         self.missing_before_last = self.missing;
         self.extent = index + 1;
-        match record {
-            Record::Key { .. } => self.keys += 1,
-            Record::Sync { mark } => {
-                // A mark without all of its keys would promise what was lost (F-96).
-                if self.first_missing.is_none() {
-                    self.mark = Some(mark);
-                }
-                self.open_hole = self.first_missing;
+        if let Record::Sync { mark } = record {
+            // A mark without all of its keys would promise what was lost (F-96).
+            if self.first_missing.is_none() {
+                self.mark = Some(mark);
             }
+            self.open_hole = self.first_missing;
         }
     }
 }

@@ -58,7 +58,7 @@ impl Epoch {
     #[inline]
     pub(crate) const fn decode(self, index: u32, words: [u64; RECORD_WORDS]) -> Option<Record> {
         let [value, mask_and_check] = words;
-        let mask = (mask_and_check & ((1 << self.mask_bits) - 1)) as u32;
+        let mask = self.mask(words);
         if self.check(index, value, mask) != mask_and_check >> self.mask_bits {
             return None;
         }
@@ -66,6 +66,11 @@ impl Epoch {
             0 => Record::Sync { mark: value },
             mask => Record::Key { hash: value, mask },
         })
+    }
+
+    /// The mask in the words of a record.
+    pub(crate) const fn mask(self, words: [u64; RECORD_WORDS]) -> u32 {
+        (words[1] & ((1 << self.mask_bits) - 1)) as u32
     }
 }
 

@@ -3,15 +3,15 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, LINE_WORDS, ahead, prefetch};
+use super::{Cells, ahead};
 use crate::geometry::LANE_MULTIPLIERS;
 use crate::hash::DIFFUSE;
-use crate::storage::Map;
+use crate::storage::{Map, prefetch};
 
 /// A line of 64 bytes, as two halves.
-type Line = [__m256i; 2];
+type Halves = [__m256i; 2];
 
 // With 4 and 8 rows each word of a line needs its own shift count, so products lie in pairs: the
 // lower one of a pair for a word of the first half, the upper one for a word of the second. Two
@@ -48,7 +48,7 @@ fn products(hash: u64, m: [i32; 8]) -> __m256i {
 /// line by (F-55).
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-fn places<const ROWS: usize>(hash: u64) -> Line {
+fn places<const ROWS: usize>(hash: u64) -> Halves {
     match ROWS {
         // A row is half a word, its cell the top 5 bits of the product.
         16 => [
@@ -78,7 +78,7 @@ fn places<const ROWS: usize>(hash: u64) -> Line {
 /// The cells of a hash as bits of a line.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-fn bits<const ROWS: usize>(hash: u64) -> Line {
+fn bits<const ROWS: usize>(hash: u64) -> Halves {
     let [low, high] = places::<ROWS>(hash);
     if ROWS == 16 {
         let one = _mm256_set1_epi32(1);
@@ -96,7 +96,7 @@ fn bits<const ROWS: usize>(hash: u64) -> Line {
 /// `line` points to eight readable words.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-unsafe fn load(line: *const AtomicU64) -> Line {
+unsafe fn load(line: *const AtomicU64) -> Halves {
     let (low, high): (__m256i, __m256i);
     // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
     unsafe {
@@ -110,6 +110,27 @@ unsafe fn load(line: *const AtomicU64) -> Line {
         );
     }
     [low, high]
+}
+
+/// Stores a line that others may be reading, after all that was stored before.
+///
+/// # Safety
+/// `line` points to eight words that may be changed.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+unsafe fn store(line: *const AtomicU64, [low, high]: Halves) {
+    fence(Ordering::Release);
+    // SAFETY: writes 64 bytes to `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "vmovdqu [{line}], {low}",
+            "vmovdqu [{line} + 32], {high}",
+            line = in(reg) line,
+            low = in(ymm_reg) low,
+            high = in(ymm_reg) high,
+            options(nostack, preserves_flags),
+        );
+    }
 }
 
 /// Whether the cells of all rows are on.
@@ -233,7 +254,7 @@ pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u6
 /// One bit for each row whose cell in `bits` is not on in the line.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-fn off<const ROWS: usize>(line: Line, bits: Line) -> u32 {
+fn off<const ROWS: usize>(line: Halves, bits: Halves) -> u32 {
     let low = _mm256_andnot_si256(line[0], bits[0]);
     let high = _mm256_andnot_si256(line[1], bits[1]);
     let zero = _mm256_setzero_si256();
@@ -252,25 +273,27 @@ fn off<const ROWS: usize>(line: Line, bits: Line) -> u32 {
     (0..4).fold(0, |mask, row| mask | (u32::from(words >> (2 * row) & 0b11 != 0) << row))
 }
 
-/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+/// [`Cells::turn_on`], without its last part.
 ///
 /// # Safety
-/// As for [`load`].
+/// As for [`load`] and [`store`].
 #[target_feature(enable = "avx2,bmi2")]
-pub(super) unsafe fn turned_on<const ROWS: usize>(
+pub(super) unsafe fn turn_on<const ROWS: usize>(
     line: *const AtomicU64,
     hash: u64,
-) -> ([u64; LINE_WORDS], u32) {
+    before: impl FnOnce(u32),
+) -> u32 {
     let bits = bits::<ROWS>(hash);
     // SAFETY: the caller's.
-    let line = unsafe { load(line) };
-    let mut words = [0; LINE_WORDS];
-    // SAFETY: `words` has room for both halves, and these stores need no alignment.
-    unsafe {
-        _mm256_storeu_si256(words.as_mut_ptr().cast(), _mm256_or_si256(line[0], bits[0]));
-        _mm256_storeu_si256(words.as_mut_ptr().add(4).cast(), _mm256_or_si256(line[1], bits[1]));
+    let words = unsafe { load(line) };
+    let mask = off::<ROWS>(words, bits);
+    if mask != 0 {
+        before(mask);
+        let halves = [_mm256_or_si256(words[0], bits[0]), _mm256_or_si256(words[1], bits[1])];
+        // SAFETY: the caller's.
+        unsafe { store(line, halves) };
     }
-    (words, off::<ROWS>(line, bits))
+    mask
 }
 
 /// What SeaHash does to a lane, with a shift that BMI2 brought and the compiler may not use: its

@@ -3,11 +3,11 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, LINE_WORDS, ahead, prefetch};
+use super::{Cells, LINE_WORDS, ahead};
 use crate::geometry::LANE_MULTIPLIERS;
-use crate::storage::Map;
+use crate::storage::{Map, prefetch};
 
 /// For each word of a line, the multiplier of its row.
 const OF_4_ROWS: [u64; LINE_WORDS] = multipliers(2);
@@ -90,6 +90,25 @@ unsafe fn load(line: *const AtomicU64) -> __m512i {
         );
     }
     words
+}
+
+/// Stores a line that others may be reading, after all that was stored before.
+///
+/// # Safety
+/// `line` points to eight words that may be changed.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+unsafe fn store(line: *const AtomicU64, words: __m512i) {
+    fence(Ordering::Release);
+    // SAFETY: writes 64 bytes to `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "vmovdqu64 [{line}], {words}",
+            line = in(reg) line,
+            words = in(zmm_reg) words,
+            options(nostack, preserves_flags),
+        );
+    }
 }
 
 /// One bit for each row whose cell in `bits` is not on in the line.
@@ -199,20 +218,24 @@ pub(super) unsafe fn contains_batch<const ROWS: usize>(
     );
 }
 
-/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+/// [`Cells::turn_on`], without its last part.
 ///
 /// # Safety
-/// As for [`load`].
+/// As for [`load`] and [`store`].
 #[target_feature(enable = "avx512f,bmi2")]
-pub(super) unsafe fn turned_on<const ROWS: usize>(
+pub(super) unsafe fn turn_on<const ROWS: usize>(
     line: *const AtomicU64,
     hash: u64,
-) -> ([u64; LINE_WORDS], u32) {
+    before: impl FnOnce(u32),
+) -> u32 {
     let bits = bits::<ROWS>(hash);
     // SAFETY: the caller's.
-    let line = unsafe { load(line) };
-    let mut words = [0; LINE_WORDS];
-    // SAFETY: `words` has room for a line, and this store needs no alignment.
-    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), _mm512_or_si512(line, bits)) };
-    (words, off::<ROWS>(line, bits))
+    let words = unsafe { load(line) };
+    let mask = off::<ROWS>(words, bits);
+    if mask != 0 {
+        before(mask);
+        // SAFETY: the caller's.
+        unsafe { store(line, _mm512_or_si512(words, bits)) };
+    }
+    mask
 }

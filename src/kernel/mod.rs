@@ -33,7 +33,7 @@ use {avx2 as simd, avx512 as wide};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
 use crate::hash::Hasher;
-use crate::storage::{LINE_WORDS, Map, Use, Words};
+use crate::storage::{LINE_WORDS, Map, Use, Words, prefetch};
 
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
@@ -368,17 +368,17 @@ impl<Q: Map> Cells<Q> {
             }
             return mask;
         }
-        let (words, mask) = with_kernel!(
-            self.kernel,
-            turned_on(self.line_pointer(hash), hash),
-            portable::turned_on(self, hash),
-            portable::turned_on(self, hash)
-        );
+        let mask = match Q::DIRECT {
+            true => with_kernel!(
+                self.kernel,
+                turn_on(self.line_pointer(hash), hash, before),
+                portable::turn_on(self, hash, before),
+                portable::turn_on(self, hash, before)
+            ),
+            false => portable::turn_on(self, hash, before),
+        };
         if mask != 0 {
-            before(mask);
-            let start = self.line(hash);
-            self.map.store_line(start, words);
-            changed(start);
+            changed(self.line(hash));
         }
         mask
     }
@@ -457,27 +457,9 @@ fn ahead(
     }
 }
 
-/// Asks for a cache line. A hint: any address is allowed.
-#[inline(always)]
-fn prefetch(_address: *const std::sync::atomic::AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64, and a prefetch of any address only ever is a hint.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(_address.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch of any address only ever is a hint.
-    unsafe {
-        std::arch::asm!(
-            "prfm pldl1keep, [{address}]",
-            address = in(reg) _address,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-}
-
 impl<Q: Map> Map for Cells<Q> {
+    const DIRECT: bool = Q::DIRECT;
+
     #[inline(always)]
     fn words(&self) -> &Words {
         &self.words
@@ -491,11 +473,6 @@ impl<Q: Map> Map for Cells<Q> {
     #[inline(always)]
     fn store(&self, word: usize, value: u64) {
         self.map.store(word, value);
-    }
-
-    #[inline(always)]
-    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
-        self.map.store_line(start, words);
     }
 
     fn expect(&self, usage: Use) {

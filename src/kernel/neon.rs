@@ -3,14 +3,14 @@
 
 use std::arch::aarch64::*;
 use std::arch::asm;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, LINE_WORDS, ahead, line_offset, prefetch};
+use super::{Cells, ahead, line_offset};
 use crate::geometry::LANE_MULTIPLIERS;
-use crate::storage::Map;
+use crate::storage::{Map, prefetch};
 
 /// A line of 64 bytes, as four quarters.
-type Line = [uint64x2_t; 4];
+type Quarters = [uint64x2_t; 4];
 
 /// Four lanes for each of four registers.
 type Lanes = [[u32; 4]; 4];
@@ -106,7 +106,7 @@ fn half_of_4(hash: u64, multipliers: [u32; 4]) -> [uint64x2_t; 2] {
 /// The cells of a hash as bits of a line (F-55).
 #[inline]
 #[target_feature(enable = "neon")]
-fn bits<const ROWS: usize>(hash: u64) -> Line {
+fn bits<const ROWS: usize>(hash: u64) -> Quarters {
     // Written out, because `map` over these arrays is not inlined.
     if ROWS == 16 {
         return [
@@ -131,7 +131,7 @@ fn bits<const ROWS: usize>(hash: u64) -> Line {
 /// `line` points to eight readable words.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn load(line: *const AtomicU64) -> Line {
+unsafe fn load(line: *const AtomicU64) -> Quarters {
     let (a, b, c, d): (uint64x2_t, uint64x2_t, uint64x2_t, uint64x2_t);
     // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
     unsafe {
@@ -149,17 +149,40 @@ unsafe fn load(line: *const AtomicU64) -> Line {
     [a, b, c, d]
 }
 
+/// Stores a line that others may be reading, after all that was stored before.
+///
+/// # Safety
+/// `line` points to eight words that may be changed.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn store(line: *const AtomicU64, [a, b, c, d]: Quarters) {
+    fence(Ordering::Release);
+    // SAFETY: writes 64 bytes to `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "stp {a:q}, {b:q}, [{line}]",
+            "stp {c:q}, {d:q}, [{line}, #32]",
+            line = in(reg) line,
+            a = in(vreg) a,
+            b = in(vreg) b,
+            c = in(vreg) c,
+            d = in(vreg) d,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// The bits that are not on in the line.
 #[inline]
 #[target_feature(enable = "neon")]
-fn off([a, b, c, d]: Line, line: Line) -> Line {
+fn off([a, b, c, d]: Quarters, line: Quarters) -> Quarters {
     [vbicq_u64(a, line[0]), vbicq_u64(b, line[1]), vbicq_u64(c, line[2]), vbicq_u64(d, line[3])]
 }
 
 /// The quarters of a line on top of one another.
 #[inline]
 #[target_feature(enable = "neon")]
-fn union([a, b, c, d]: Line) -> uint32x4_t {
+fn union([a, b, c, d]: Quarters) -> uint32x4_t {
     vreinterpretq_u32_u64(vorrq_u64(vorrq_u64(a, b), vorrq_u64(c, d)))
 }
 
@@ -220,7 +243,7 @@ fn where_any<const ROWS: usize>(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2
 /// One bit for each row whose bit is not on in the line.
 #[inline]
 #[target_feature(enable = "neon")]
-fn rows_off<const ROWS: usize>(bits: Line, line: Line) -> u32 {
+fn rows_off<const ROWS: usize>(bits: Quarters, line: Quarters) -> u32 {
     let [a, b, c, d] = off(bits, line);
     let rows = const { row_bits::<ROWS>() };
     let rows = [
@@ -244,24 +267,39 @@ pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u6
     rows_off::<ROWS>(bits::<ROWS>(hash), unsafe { load(line) })
 }
 
-/// The line with all cells of a hash on, and one bit for each row whose cell was off.
+/// [`Cells::turn_on`], without its last part.
 ///
 /// # Safety
-/// As for [`load`].
+/// As for [`load`] and [`store`].
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn turned_on<const ROWS: usize>(
+pub(super) unsafe fn turn_on<const ROWS: usize>(
     line: *const AtomicU64,
     hash: u64,
-) -> ([u64; LINE_WORDS], u32) {
+    before: impl FnOnce(u32),
+) -> u32 {
     let bits = bits::<ROWS>(hash);
     // SAFETY: the caller's.
-    let line = unsafe { load(line) };
-    let mut words = [0; LINE_WORDS];
-    for (at, words) in words.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        // SAFETY: `words` has room for a quarter, and this store needs no alignment.
-        unsafe { vst1q_u64(words.as_mut_ptr(), vorrq_u64(line[at], bits[at])) };
+    let words = unsafe { load(line) };
+    let mask = rows_off::<ROWS>(bits, words);
+    if mask != 0 {
+        before(mask);
+        let quarters = [
+            vorrq_u64(words[0], bits[0]),
+            vorrq_u64(words[1], bits[1]),
+            vorrq_u64(words[2], bits[2]),
+            vorrq_u64(words[3], bits[3]),
+        ];
+        // SAFETY: the caller's.
+        unsafe { store(line, quarters) };
     }
-    (words, rows_off::<ROWS>(bits, line))
+    mask
 }
 
-pub(super) use crate::hash::diffuse;
+/// What SeaHash does to a lane.
+///
+/// # Safety
+/// None: its twin on another processor needs an instruction that not all have.
+#[inline(always)]
+pub(super) unsafe fn diffuse(x: u64) -> u64 {
+    crate::hash::diffuse(x)
+}

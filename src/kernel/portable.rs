@@ -1,9 +1,9 @@
 //! Kernels that every processor runs.
 
-use super::{Cells, LINE_WORDS, place, prefetch};
+use super::{Cells, LINE_WORDS, place};
 use crate::geometry::{LANE_MULTIPLIERS, reduce};
 use crate::hash::{GOLDEN, mix};
-use crate::storage::Map;
+use crate::storage::{Map, prefetch};
 
 /// Rows looked at before the answer so far decides whether to go on. With every second cell on,
 /// leaving after each row mispredicts once per absent key; after four rows of which one in 16
@@ -99,10 +99,11 @@ pub(super) fn prefetch_drawn<Q: Map>(cells: &Cells<Q>, hash: u64) {
     }
 }
 
-/// The line with all cells of a hash on, and one bit for each row whose cell was off.
-pub(super) fn turned_on<Q: Map>(cells: &Cells<Q>, hash: u64) -> ([u64; LINE_WORDS], u32) {
+/// [`Cells::turn_on`] in the `line` layout, without its last part.
+#[inline]
+pub(super) fn turn_on<Q: Map>(cells: &Cells<Q>, hash: u64, before: impl FnOnce(u32)) -> u32 {
     let start = cells.line(hash);
-    let mut words = std::array::from_fn(|at| cells.words.load(start + at));
+    let mut words: [u64; LINE_WORDS] = std::array::from_fn(|at| cells.words.load(start + at));
     let mut mask = 0;
     for row in 0..cells.geometry.row_count() as usize {
         let cell = cell_in_line(cells, hash, row);
@@ -110,7 +111,13 @@ pub(super) fn turned_on<Q: Map>(cells: &Cells<Q>, hash: u64) -> ([u64; LINE_WORD
         mask |= u32::from(words[cell / 64] & bit == 0) << row;
         words[cell / 64] |= bit;
     }
-    (words, mask)
+    if mask != 0 {
+        before(mask);
+        for (at, word) in words.into_iter().enumerate() {
+            cells.map.store(start + at, word);
+        }
+    }
+    mask
 }
 
 /// Turns on the cells of the rows in `mask`, in the layouts that draw each one.

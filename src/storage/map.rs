@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{Advice, MmapRaw};
 
-use super::{LINE_WORDS, Map, Use};
+use super::{Map, Use};
 
 /// Words of mapped memory, little-endian in the file.
 pub(crate) struct Words {
@@ -41,6 +41,12 @@ impl Words {
     #[inline(always)]
     pub(crate) fn as_ptr(&self) -> *const AtomicU64 {
         self.start
+    }
+
+    /// Asks for the cache line of a word, which may lie behind the last one.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, word: usize) {
+        prefetch(self.start.wrapping_add(word));
     }
 
     /// The word at a place.
@@ -80,21 +86,31 @@ impl Words {
         self.atomic(word).store(value.to_le(), Ordering::Release);
     }
 
-    /// Sets the words of a line. They must be mapped writable.
-    #[inline(always)]
-    pub(crate) fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
-        assert!(start + LINE_WORDS <= self.length);
-        for (at, word) in words.into_iter().enumerate() {
-            // SAFETY: in bounds by the assertion, alive and atomic by the contract of `new`.
-            unsafe { &*self.start.add(start + at) }.store(word.to_le(), Ordering::Release);
-        }
-    }
-
     /// Copies words into bytes, as they stand in the file.
     pub(crate) fn copy(&self, first: usize, bytes: &mut [u8]) {
         for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
             chunk.copy_from_slice(&self.load(first + at).to_le_bytes());
         }
+    }
+}
+
+/// Asks for a cache line. A hint: any address is allowed.
+#[inline(always)]
+pub(crate) fn prefetch(_address: *const AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64, and a prefetch of any address only ever is a hint.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(_address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch of any address only ever is a hint.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{address}]",
+            address = in(reg) _address,
+            options(nostack, readonly, preserves_flags),
+        );
     }
 }
 
@@ -125,6 +141,8 @@ impl FileMap {
 }
 
 impl Map for FileMap {
+    const DIRECT: bool = true;
+
     #[inline(always)]
     fn words(&self) -> &Words {
         &self.words
@@ -138,11 +156,6 @@ impl Map for FileMap {
     #[inline(always)]
     fn store(&self, word: usize, value: u64) {
         self.words.store(word, value);
-    }
-
-    #[inline(always)]
-    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
-        self.words.store_line(start, words);
     }
 
     fn expect(&self, usage: Use) {

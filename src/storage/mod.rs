@@ -11,7 +11,7 @@ mod publish;
 pub(crate) mod simulated;
 
 pub(crate) use file::FileMedium;
-pub(crate) use map::{FileMap, Words};
+pub(crate) use map::{FileMap, Words, prefetch};
 pub(crate) use publish::Draft;
 pub use publish::discard_unfinished;
 
@@ -97,6 +97,10 @@ pub(crate) enum Use {
 
 /// A mapped part of the file, as 64-bit little-endian words.
 pub(crate) trait Map: Send + Sync {
+    /// Whether words may be changed where they are, with instructions that change several at once. A
+    /// map that has to know of every change says no.
+    const DIRECT: bool = false;
+
     /// The words, to be read: always the same ones, for as long as the map is there.
     fn words(&self) -> &Words;
 
@@ -105,14 +109,6 @@ pub(crate) trait Map: Send + Sync {
 
     /// Sets a word, and marks its page as changed even if it is not.
     fn store(&self, word: usize, value: u64);
-
-    /// Sets the words of a line.
-    #[inline(always)]
-    fn store_line(&self, start: usize, words: [u64; LINE_WORDS]) {
-        for (at, word) in words.into_iter().enumerate() {
-            self.store(start + at, word);
-        }
-    }
 
     /// Tells the system what comes, so that it reads ahead or does not.
     fn expect(&self, _usage: Use) {}
@@ -136,6 +132,8 @@ pub(crate) enum Sabotage {
     NoJournal,
     /// The record of an add is written after its bits.
     BitsBeforeRecord,
+    /// A sync leaves records unfilled that threads were given.
+    NoSettling,
     /// A failed sync is tried again and taken for good.
     RetryFailedSync,
     /// A sync does not wait for the journal to be durable.

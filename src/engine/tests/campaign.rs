@@ -12,6 +12,7 @@ use crate::hash::split_mix;
 use crate::plan::{Plan, growth_plan};
 use crate::storage::Sabotage;
 use crate::storage::simulated::{Choices, Keep, SimulatedMedium, View};
+use crate::sync::assume_thread_number;
 
 /// What a campaign counted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -490,6 +491,9 @@ fn reopen(medium: &SimulatedMedium, shared: &Shared) -> Result<Engine<SimulatedM
     Ok(engine)
 }
 
+/// Threads that the adding one plays the part of.
+const ADDERS: u64 = 3;
+
 /// A key of a small universe, so that keys come back.
 fn key(choices: &mut Choices) -> u64 {
     crate::hash::mix(choices.below(3000))
@@ -509,7 +513,10 @@ fn add(
         // While it is being added, the journal may become full.
         let full = engine.journal_is_nearly_full();
         lock(shared).told.overflowed |= full;
+        // As one of several threads, which have records of the journal of their own.
+        assume_thread_number(Some(choices.below(ADDERS) as usize));
         let result = engine.add_hash(hash);
+        assume_thread_number(None);
         let mut campaign = lock(shared);
         if result.is_err() {
             campaign.pace = pace;

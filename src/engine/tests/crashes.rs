@@ -72,6 +72,7 @@ fn every_sabotage_is_noticed() {
         (PLAIN, Sabotage::ReplayBeforeCheck),
         (PLAIN, Sabotage::NoJournal),
         (PLAIN, Sabotage::BitsBeforeRecord),
+        (PLAIN, Sabotage::NoSettling),
         (PLAIN, Sabotage::RetryFailedSync),
         (PLAIN, Sabotage::NoFlush),
         (PLAIN, Sabotage::NoCheckpointAfterRecovery),

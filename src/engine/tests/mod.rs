@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[cfg(not(shuttle))]
+mod allotments;
 mod campaign;
 #[cfg(not(shuttle))]
 mod crashes;
