@@ -56,7 +56,7 @@ fn main() {
     };
     let path = folder.path().join("bench.bloom");
     let mut glance = String::from(
-        "\n## At a glance\n\nHow many times as fast as the others bloomfile is, keys of 16 bytes; absent and present keys.\n\n| size | look-up: sbbf-rs | fastbloom | batch: sbbf-rs | fastbloom | add: fastbloom (atomic) | batch | build: sbbf-rs, 1 and 2 threads | 2 threads: look-ups | adds |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        "\n## At a glance\n\nHow many times as fast as the others bloomfile is, keys of 16 bytes; absent and present keys.\n\n| size | look-up: sbbf-rs | fastbloom | batch: sbbf-rs | fastbloom | add: fastbloom (atomic) | batch | build: sbbf-rs, 1 and 2 threads | 2 threads: look-ups | adds | batches |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut report = String::new();
     for &bytes in &sizes {
@@ -99,7 +99,8 @@ fn size_class(path: &Path, bytes: u64, glance: &mut String, report: &mut String)
     drop(rivals);
     let threads = changes::two_threads(path, capacity, report);
     changes::files(path, bytes, report);
-    writeln!(glance, "{changes} | {:.2} | {:.2} |", threads[0], threads[1]).unwrap();
+    let [look_ups, adds, batches] = threads;
+    writeln!(glance, "{changes} | {look_ups:.2} | {adds:.2} | {batches:.2} |").unwrap();
 }
 
 /// Keys that a filter of so many bytes is for.
