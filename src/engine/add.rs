@@ -111,35 +111,42 @@ impl<M: Medium> Engine<M> {
         count: usize,
         mut hash: impl FnMut(usize) -> u64,
     ) -> Result<u64> {
-        let data = &self.segments.first.data;
-        if !self.simple || data.own_block(0).is_none() {
+        if !self.simple {
             return (0..count).try_fold(0, |new, at| {
                 self.add_hash(hash(at)).map(|changed| new + u64::from(changed))
             });
         }
-        let mut absent = Absent::default();
-        let mut new = 0;
-        let mut failed = None;
-        data.visit_batch(count, hash, |hash| {
-            absent.hashes[absent.count] = hash;
-            absent.count += usize::from(!data.contains(hash));
-            if absent.count == absent.hashes.len() {
-                match self.add_absent(&mut absent) {
-                    Ok(more) => new += more,
-                    Err(error) => failed = Some(error),
+        let data = &self.segments.first.data;
+        let (mut new, mut failed) = (0, None);
+        let mut take = |result: Result<u64>| match result {
+            Ok(more) => new += more,
+            Err(error) => failed = Some(error),
+        };
+        // Sorting a few would cost more than it saves.
+        if count < STRIPES || data.own_block(0).is_none() {
+            data.visit_batch(count, hash, |hash| take(self.add_hash(hash).map(u64::from)));
+        } else {
+            let mut absent = Absent::default();
+            data.visit_batch(count, hash, |hash| {
+                absent.hashes[absent.count] = hash;
+                absent.count += usize::from(!data.contains(hash));
+                if absent.count == absent.hashes.len() {
+                    take(self.add_absent(&mut absent));
                 }
-            }
-        });
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(new + self.add_absent(&mut absent)?),
+            });
+            take(self.add_absent(&mut absent));
         }
+        failed.map_or(Ok(new), Err)
     }
 
     /// Adds hashes that were not in when their adder looked: stripe by stripe, so that a stripe is
     /// taken once for several of them. Those of one block keep their order, and others do not
     /// matter to each other: the outcome is that of adding them one by one.
     fn add_absent(&self, absent: &mut Absent) -> Result<u64> {
+        // Whether or not there is anything to add.
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned);
+        }
         let segment = &self.segments.first;
         let stripe_of = |hash| segment.data.geometry().block(hash) as usize % STRIPES;
         let hashes = &absent.hashes[..std::mem::take(&mut absent.count)];

@@ -28,6 +28,10 @@ fn live(medium: &SimulatedMedium, synced: &mut Vec<u64>) -> crate::Result<()> {
                 assert!(matches!(call, Err(Error::Poisoned)), "{call:?}");
             }
             assert!(matches!(engine.add_hash(1), Err(Error::Poisoned)));
+            for batch in [1, 40, 1000] {
+                let known = |at: usize| crate::hash::split_mix(0, at as u64 % 40);
+                assert!(matches!(engine.add_batch(batch, known), Err(Error::Poisoned)));
+            }
             return Err(error);
         }
         synced.append(&mut unsynced);

@@ -1,0 +1,84 @@
+//! Batches of adds do what adding one by one does.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use bloomfile::{Filter, Layout, Options};
+
+/// A key of a set.
+fn key(set: u64, number: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&set.to_le_bytes());
+    key[8..].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+fn new_filter(folder: &tempfile::TempDir, name: &str, layout: Layout) -> Filter {
+    let options = Options::new().capacity(20_000).false_positive_rate(0.01).layout(layout);
+    options.create(folder.path().join(name)).unwrap()
+}
+
+/// The data, which stands at the end of the file.
+fn data(folder: &tempfile::TempDir, name: &str, filter: Filter) -> Vec<u8> {
+    let bytes = filter.geometry().pages(1) as usize * 4096;
+    filter.close().unwrap();
+    let file = std::fs::read(folder.path().join(name)).unwrap();
+    file[file.len() - bytes..].to_vec()
+}
+
+#[test]
+fn a_batch_gives_the_bits_and_the_count_of_adding_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in Layout::ALL {
+        // Few keys and many; some more than once, within a batch and between batches.
+        for length in [0, 1, 127, 128, 1023, 1024, 1025, 9000] {
+            let (one, many) =
+                (new_filter(&folder, "one", layout), new_filter(&folder, "many", layout));
+            for round in 0..2 {
+                let keys: Vec<_> = (0..length).map(|i| key(round, i % 700 + i / 900)).collect();
+                let new = keys.iter().filter(|key| one.add(&key[..]).unwrap()).count();
+                let what = format!("{layout}, {length} keys, round {round}");
+                assert_eq!(many.add_batch(&keys).unwrap(), new as u64, "{what}");
+                assert_eq!(many.adds(), one.adds(), "{what}");
+                let hashes: Vec<u64> = keys.iter().map(|key| one.hasher().hash(key)).collect();
+                assert_eq!(many.add_hash_batch(&hashes).unwrap(), 0, "{what}: nothing is new");
+            }
+            assert!(data(&folder, "one", one) == data(&folder, "many", many), "{layout} {length}");
+            std::fs::remove_file(folder.path().join("one")).unwrap();
+            std::fs::remove_file(folder.path().join("many")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn batches_of_several_threads_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for layout in [Layout::Line, Layout::Page] {
+        let name = layout.to_string();
+        let filter = new_filter(&folder, &name, layout);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for batch in 0..10 {
+                        // Half of the keys are those of another thread too.
+                        let keys: Vec<_> =
+                            (0..500).map(|i| key(thread / (1 + i % 2), 500 * batch + i)).collect();
+                        filter.add_batch(&keys).unwrap();
+                        assert!(keys.iter().all(|key| filter.contains(&key[..])));
+                    }
+                    filter.sync().unwrap();
+                });
+            }
+        });
+        let check = |filter: &Filter| {
+            for thread in 0..4 {
+                for i in 0..5000 {
+                    assert!(filter.contains(&key(thread / (1 + i % 2), i)), "{layout}");
+                }
+            }
+        };
+        check(&filter);
+        filter.close().unwrap();
+        check(&Filter::open(folder.path().join(name)).unwrap());
+    }
+}
