@@ -36,8 +36,8 @@
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
-//! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without; the
-//! answers are the same.
+//! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with
+//! `BLOOMFILE_KERNEL=simd` without AVX-512 alone; the answers are the same.
 //!
 //! The bytes of a file are specified in `format-spec.md`.
 

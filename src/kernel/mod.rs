@@ -348,7 +348,7 @@ impl<Q: Map> Cells<Q> {
 
     /// Turns on the cells of a hash that are off, and gives one bit for each of their rows; `before`
     /// gets the same bits before the first cell changes, unless there are none, and `changed` a word
-    /// of each page that changes.
+    /// of each page that changes. The words must be mapped writable.
     ///
     /// When the hash has a block of its [own](Self::own_block), nobody else changes that block
     /// meanwhile: so no cell is lost although words are loaded and stored in two steps, which
