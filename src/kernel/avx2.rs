@@ -5,10 +5,8 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, ahead};
 use crate::geometry::LANE_MULTIPLIERS;
 use crate::hash::DIFFUSE;
-use crate::storage::{Map, prefetch};
 
 /// A line of 64 bytes, as two halves.
 type Halves = [__m256i; 2];
@@ -222,35 +220,6 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
     }
 }
 
-/// Whether the cells of each hash are on.
-///
-/// # Safety
-/// The cells are of the `line` layout with `ROWS` rows.
-#[target_feature(enable = "avx2,bmi2")]
-pub(super) unsafe fn contains_batch<const ROWS: usize>(
-    cells: &Cells<impl Map>,
-    hash: impl FnMut(usize) -> u64,
-    found: &mut [bool],
-) {
-    ahead(
-        found.len(),
-        hash,
-        |hash| prefetch(cells.line_pointer(hash)),
-        // SAFETY: `line_pointer` points to a whole line.
-        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
-    );
-}
-
-/// One bit for each row whose cell is off.
-///
-/// # Safety
-/// As for [`load`].
-#[target_feature(enable = "avx2,bmi2")]
-pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
-    // SAFETY: the caller's.
-    off::<ROWS>(unsafe { load(line) }, bits::<ROWS>(hash))
-}
-
 /// One bit for each row whose cell in `bits` is not on in the line.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
@@ -273,28 +242,14 @@ fn off<const ROWS: usize>(line: Halves, bits: Halves) -> u32 {
     (0..4).fold(0, |mask, row| mask | (u32::from(words >> (2 * row) & 0b11 != 0) << row))
 }
 
-/// [`Cells::turn_on`], without its last part.
-///
-/// # Safety
-/// As for [`load`] and [`store`].
+/// The line with the bits on.
+#[inline]
 #[target_feature(enable = "avx2,bmi2")]
-pub(super) unsafe fn turn_on<const ROWS: usize>(
-    line: *const AtomicU64,
-    hash: u64,
-    before: impl FnOnce(u32),
-) -> u32 {
-    let bits = bits::<ROWS>(hash);
-    // SAFETY: the caller's.
-    let words = unsafe { load(line) };
-    let mask = off::<ROWS>(words, bits);
-    if mask != 0 {
-        before(mask);
-        let halves = [_mm256_or_si256(words[0], bits[0]), _mm256_or_si256(words[1], bits[1])];
-        // SAFETY: the caller's.
-        unsafe { store(line, halves) };
-    }
-    mask
+fn union(line: Halves, bits: Halves) -> Halves {
+    [_mm256_or_si256(line[0], bits[0]), _mm256_or_si256(line[1], bits[1])]
 }
+
+simd_functions!("avx2,bmi2");
 
 /// What SeaHash does to a lane, with a shift that BMI2 brought and the compiler may not use: its
 /// count may be in any register.

@@ -5,9 +5,8 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, LINE_WORDS, ahead};
+use super::LINE_WORDS;
 use crate::geometry::LANE_MULTIPLIERS;
-use crate::storage::{Map, prefetch};
 
 /// For each word of a line, the multiplier of its row.
 const OF_4_ROWS: [u64; LINE_WORDS] = multipliers(2);
@@ -127,16 +126,14 @@ fn off<const ROWS: usize>(line: __m512i, bits: __m512i) -> u32 {
     }
 }
 
-/// One bit for each row whose cell is off.
-///
-/// # Safety
-/// As for [`load`].
+/// The line with the bits on.
 #[inline]
 #[target_feature(enable = "avx512f,bmi2")]
-pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
-    // SAFETY: the caller's.
-    off::<ROWS>(unsafe { load(line) }, bits::<ROWS>(hash))
+fn union(line: __m512i, bits: __m512i) -> __m512i {
+    _mm512_or_si512(line, bits)
 }
+
+simd_functions!("avx512f,bmi2");
 
 /// Whether the cells of all rows are on.
 ///
@@ -197,45 +194,4 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
     unsafe {
         std::mem::transmute::<u8, bool>(on)
     }
-}
-
-/// Whether the cells of each hash are on.
-///
-/// # Safety
-/// The cells are of the `line` layout with `ROWS` rows.
-#[target_feature(enable = "avx512f,bmi2")]
-pub(super) unsafe fn contains_batch<const ROWS: usize>(
-    cells: &Cells<impl Map>,
-    hash: impl FnMut(usize) -> u64,
-    found: &mut [bool],
-) {
-    ahead(
-        found.len(),
-        hash,
-        |hash| prefetch(cells.line_pointer(hash)),
-        // SAFETY: `line_pointer` points to a whole line.
-        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
-    );
-}
-
-/// [`Cells::turn_on`], without its last part.
-///
-/// # Safety
-/// As for [`load`] and [`store`].
-#[target_feature(enable = "avx512f,bmi2")]
-pub(super) unsafe fn turn_on<const ROWS: usize>(
-    line: *const AtomicU64,
-    hash: u64,
-    before: impl FnOnce(u32),
-) -> u32 {
-    let bits = bits::<ROWS>(hash);
-    // SAFETY: the caller's.
-    let words = unsafe { load(line) };
-    let mask = off::<ROWS>(words, bits);
-    if mask != 0 {
-        before(mask);
-        // SAFETY: the caller's.
-        unsafe { store(line, _mm512_or_si512(words, bits)) };
-    }
-    mask
 }

@@ -3,6 +3,10 @@
 //! [`Cells`] joins a geometry with the words that hold its cells. It checks once that they fit;
 //! after that nothing on the way of a look-up checks, divides, allocates or locks.
 
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[macro_use]
+mod functions;
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -5,9 +5,8 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Cells, ahead, line_offset};
+use super::line_offset;
 use crate::geometry::LANE_MULTIPLIERS;
-use crate::storage::{Map, prefetch};
 
 /// A line of 64 bytes, as four quarters.
 type Quarters = [uint64x2_t; 4];
@@ -175,14 +174,14 @@ unsafe fn store(line: *const AtomicU64, [a, b, c, d]: Quarters) {
 /// The bits that are not on in the line.
 #[inline]
 #[target_feature(enable = "neon")]
-fn off([a, b, c, d]: Quarters, line: Quarters) -> Quarters {
+fn bits_off([a, b, c, d]: Quarters, line: Quarters) -> Quarters {
     [vbicq_u64(a, line[0]), vbicq_u64(b, line[1]), vbicq_u64(c, line[2]), vbicq_u64(d, line[3])]
 }
 
 /// The quarters of a line on top of one another.
 #[inline]
 #[target_feature(enable = "neon")]
-fn union([a, b, c, d]: Quarters) -> uint32x4_t {
+fn folded([a, b, c, d]: Quarters) -> uint32x4_t {
     vreinterpretq_u32_u64(vorrq_u64(vorrq_u64(a, b), vorrq_u64(c, d)))
 }
 
@@ -194,7 +193,7 @@ fn union([a, b, c, d]: Quarters) -> uint32x4_t {
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
     // SAFETY: the caller's.
-    vmaxvq_u32(union(off(bits::<ROWS>(hash), unsafe { load(line) }))) == 0
+    vmaxvq_u32(folded(bits_off(bits::<ROWS>(hash), unsafe { load(line) }))) == 0
 }
 
 /// [`contains`] with 8 rows, for a caller that has not looked for the line yet.
@@ -206,25 +205,6 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
     let line = start.wrapping_byte_add(line_offset(hash, bytes));
     // SAFETY: a whole line, as the caller vouches for.
     unsafe { contains::<8>(line, hash) }
-}
-
-/// Whether the cells of each hash are on.
-///
-/// # Safety
-/// The cells are of the `line` layout with `ROWS` rows.
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn contains_batch<const ROWS: usize>(
-    cells: &Cells<impl Map>,
-    hash: impl FnMut(usize) -> u64,
-    found: &mut [bool],
-) {
-    ahead(
-        found.len(),
-        hash,
-        |hash| prefetch(cells.line_pointer(hash)),
-        // SAFETY: `line_pointer` points to a whole line.
-        |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
-    );
 }
 
 /// The bits of the rows whose words (4 and 8 rows) or half words (16 rows) are not 0.
@@ -243,8 +223,8 @@ fn where_any<const ROWS: usize>(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2
 /// One bit for each row whose bit is not on in the line.
 #[inline]
 #[target_feature(enable = "neon")]
-fn rows_off<const ROWS: usize>(bits: Quarters, line: Quarters) -> u32 {
-    let [a, b, c, d] = off(bits, line);
+fn off<const ROWS: usize>(line: Quarters, bits: Quarters) -> u32 {
+    let [a, b, c, d] = bits_off(bits, line);
     let rows = const { row_bits::<ROWS>() };
     let rows = [
         where_any::<ROWS>(a, rows[0]),
@@ -254,46 +234,17 @@ fn rows_off<const ROWS: usize>(bits: Quarters, line: Quarters) -> u32 {
     ];
     // Each bit is in one lane at most, so that the sum is the union: of the two words that 4 rows
     // have for each, only one can have the cell.
-    vaddvq_u32(union(rows))
+    vaddvq_u32(folded(rows))
 }
 
-/// One bit for each row whose cell is off.
-///
-/// # Safety
-/// As for [`load`].
+/// The line with the bits on.
+#[inline]
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn missing<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> u32 {
-    // SAFETY: the caller's.
-    rows_off::<ROWS>(bits::<ROWS>(hash), unsafe { load(line) })
+fn union([a, b, c, d]: Quarters, bits: Quarters) -> Quarters {
+    [vorrq_u64(a, bits[0]), vorrq_u64(b, bits[1]), vorrq_u64(c, bits[2]), vorrq_u64(d, bits[3])]
 }
 
-/// [`Cells::turn_on`], without its last part.
-///
-/// # Safety
-/// As for [`load`] and [`store`].
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn turn_on<const ROWS: usize>(
-    line: *const AtomicU64,
-    hash: u64,
-    before: impl FnOnce(u32),
-) -> u32 {
-    let bits = bits::<ROWS>(hash);
-    // SAFETY: the caller's.
-    let words = unsafe { load(line) };
-    let mask = rows_off::<ROWS>(bits, words);
-    if mask != 0 {
-        before(mask);
-        let quarters = [
-            vorrq_u64(words[0], bits[0]),
-            vorrq_u64(words[1], bits[1]),
-            vorrq_u64(words[2], bits[2]),
-            vorrq_u64(words[3], bits[3]),
-        ];
-        // SAFETY: the caller's.
-        unsafe { store(line, quarters) };
-    }
-    mask
-}
+simd_functions!("neon");
 
 /// What SeaHash does to a lane.
 ///
