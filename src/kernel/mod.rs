@@ -11,6 +11,7 @@ mod functions;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod choice;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 #[cfg(not(target_arch = "x86_64"))]
@@ -34,6 +35,8 @@ use none as simd;
 #[cfg(target_arch = "x86_64")]
 use {avx2 as simd, avx512 as wide};
 
+use choice::Kernel;
+
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
 use crate::hash::Hasher;
@@ -52,10 +55,6 @@ const LINE_BYTES: usize = 8 * LINE_WORDS;
 /// nanoseconds per look-up: 18 and 20 with 8 keys, 12.6 and 13.2 with 16, 11.2 and 12.5 with 32,
 /// 10.9 and 11.5 with 64, 12.4 and 15.7 with 96.
 const AHEAD: usize = 64;
-
-/// Environment variable that, set to `portable`, keeps handles from using SIMD instructions, and,
-/// set to `simd`, from using those whose registers hold a whole line.
-const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
 
 /// The word and the bit of the cell a hash takes in a row.
 #[inline(always)]
@@ -76,66 +75,6 @@ fn line_offset(hash: u64, line_bytes: u64) -> usize {
 #[inline(always)]
 pub(crate) fn counter_place(address: u64) -> (usize, u32) {
     ((address / 16) as usize, (address % 16) as u32 * 4)
-}
-
-/// The inner loop that suits a geometry and this processor, chosen once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    /// With a whole line in one register: lines of 4, 8 and 16 rows.
-    WideLine4,
-    WideLine8,
-    WideLine16,
-    /// The same with other SIMD instructions.
-    SimdLine4,
-    SimdLine8,
-    SimdLine16,
-    /// Any number of rows in one line.
-    PortableLine,
-    /// Cells drawn one by one: `page`, `rows` and `flat`.
-    Drawn,
-    /// Counters, in any layout.
-    Counting,
-}
-
-impl Kernel {
-    /// The kernel for any processor.
-    fn portable(geometry: &Geometry) -> Self {
-        match geometry.layout() {
-            Layout::Line => Kernel::PortableLine,
-            Layout::Page | Layout::Rows | Layout::Flat => Kernel::Drawn,
-        }
-    }
-
-    /// The kernel with a line in one register, if there is one.
-    fn wide(geometry: &Geometry) -> Option<Self> {
-        let kernels = [Kernel::WideLine4, Kernel::WideLine8, Kernel::WideLine16];
-        Self::of_rows(geometry, kernels).filter(|_| wide::found())
-    }
-
-    /// The kernel with other SIMD instructions, if there is one.
-    fn simd(geometry: &Geometry) -> Option<Self> {
-        let kernels = [Kernel::SimdLine4, Kernel::SimdLine8, Kernel::SimdLine16];
-        Self::of_rows(geometry, kernels).filter(|_| simd::found())
-    }
-
-    /// The one of kernels for lines of 4, 8 and 16 rows that suits a geometry.
-    fn of_rows(geometry: &Geometry, [four, eight, sixteen]: [Self; 3]) -> Option<Self> {
-        match (geometry.layout(), geometry.row_count()) {
-            (Layout::Line, 4) => Some(four),
-            (Layout::Line, 8) => Some(eight),
-            (Layout::Line, 16) => Some(sixteen),
-            _ => None,
-        }
-    }
-
-    fn choose(geometry: &Geometry) -> Self {
-        match std::env::var_os(KERNEL_VARIABLE) {
-            Some(name) if name == "portable" => None,
-            Some(name) if name == "simd" => Self::simd(geometry),
-            _ => Self::wide(geometry).or_else(|| Self::simd(geometry)),
-        }
-        .unwrap_or_else(|| Self::portable(geometry))
-    }
 }
 
 /// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use super::choice::KERNEL_VARIABLE;
 use super::*;
 use crate::hash::split_mix;
 use crate::storage::FileMap;
