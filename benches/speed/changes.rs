@@ -107,14 +107,13 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
     // from the second round on.
     let small = capacity < 16 * HASHES;
     let count = (capacity / 8).min(HASHES);
-    let expected = if small { capacity } else { 64 * HASHES };
     let new_filter = || {
         let options = Options::new().capacity(capacity).false_positive_rate(RATE).replace(true);
         options.layout(Layout::Line).create(path).unwrap()
     };
     let new_other = || {
         let other = fastbloom::AtomicBloomFilter::with_false_pos(RATE);
-        other.expected_items(expected as usize)
+        other.expected_items(capacity as usize)
     };
     let mut opened = (!small).then(|| (Filter::open(path).unwrap(), new_other()));
     let mut race = Race::new(count as usize);

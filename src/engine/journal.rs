@@ -83,8 +83,8 @@ const FIRST_ALLOTMENT: u64 = 64 / RECORD_BYTES as u64;
 /// Records that a thread is given at most: a page of them.
 const LARGEST_ALLOTMENT: u64 = PAGE_BYTES / RECORD_BYTES as u64;
 
-/// Parts of the journal that a thread is given one of, at most, when it is a small one: or else some
-/// threads would find it full while others have plenty.
+/// Allotments that even a small journal has room for: or else some threads would find it full while
+/// others have plenty.
 const LEAST_ALLOTMENTS: u64 = 64;
 
 /// How many words ahead of a record memory is asked for: four cache lines. Or else an add would wait
@@ -185,8 +185,8 @@ impl<M: Medium> Journal<M> {
         let mut next = self.next.0.load(Ordering::Relaxed);
         while next < self.capacity {
             let end = (next + size - next % size).min(self.capacity);
-            let step = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.next.0.compare_exchange_weak(next, end, step.0, step.1) {
+            let order = Ordering::Relaxed;
+            match self.next.0.compare_exchange_weak(next, end, order, order) {
                 Ok(_) => return Some(next..end),
                 Err(now) => next = now,
             }

@@ -1,6 +1,6 @@
 //! How full a filter is, page by page counted, and what that says.
 
-use crate::geometry::{Geometry, Layout};
+use crate::geometry::{Geometry, Layout, MAX_ROWS, PAGE_BYTES};
 use crate::plan::{self, Estimate};
 
 /// The ones of each row of the `rows` layout, or of all rows together for the others.
@@ -21,9 +21,17 @@ impl Counted {
 
     /// Takes in a page with so many ones.
     pub(crate) fn add(&mut self, geometry: &Geometry, cell_bits: u32, page: u64, ones: u32) {
-        let (row, ones) = ((page / geometry.row_pages(cell_bits)) as usize, u64::from(ones));
+        let row_pages = geometry.row_pages(cell_bits);
+        let (row, ones) = ((page / row_pages) as usize, u64::from(ones));
         self.ones[row] += ones;
-        if ones == geometry.page_cells(page, cell_bits) {
+        // Asked for a page alone, how many cells it has takes several divisions, and opening a file
+        // counts all of its pages. But for the last of a row, a page lacks fewer cells than there
+        // can be rows.
+        let most = 8 * PAGE_BYTES / u64::from(cell_bits);
+        let last = (page + 1).is_multiple_of(row_pages);
+        if (last || ones + u64::from(MAX_ROWS) > most)
+            && ones == geometry.page_cells(page, cell_bits)
+        {
             self.full[row] += ones;
         }
     }
@@ -58,6 +66,40 @@ impl Counted {
             Layout::Page | Layout::Line => {
                 let full = self.full[0] as f64 / geometry.cells() as f64;
                 full + (1.0 - full) * plan::rate_at_fill(geometry, &self.sound_ones(geometry))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_pages_are_those_with_all_their_cells() {
+        for rows in 1..=MAX_ROWS {
+            let mut geometries = vec![
+                Geometry::rows(rows, 70_000 + 13 * u64::from(rows)).unwrap(),
+                Geometry::flat(rows, 100_000 + 7 * u64::from(rows)).unwrap(),
+                Geometry::page(rows, 3).unwrap(),
+            ];
+            if rows.is_power_of_two() {
+                geometries.push(Geometry::line(rows, 150).unwrap());
+            }
+            for (geometry, cell_bits) in
+                geometries.iter().flat_map(|geometry| [(geometry, 1), (geometry, 4)])
+            {
+                let (mut all, mut less) =
+                    (Counted::new(geometry, cell_bits), Counted::new(geometry, cell_bits));
+                for page in 0..geometry.pages(cell_bits) {
+                    let cells = geometry.page_cells(page, cell_bits) as u32;
+                    all.add(geometry, cell_bits, page, cells);
+                    less.add(geometry, cell_bits, page, cells - 1);
+                }
+                assert_eq!(all.full, all.ones, "{geometry}, {cell_bits} bits");
+                assert_eq!(all.ones.iter().sum::<u64>(), geometry.cells(), "{geometry}");
+                assert!(less.full.iter().all(|&full| full == 0), "{geometry}, {cell_bits} bits");
             }
         }
     }
