@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use super::{Engine, Segment};
 use crate::error::{Error, Result};
-use crate::format::{Record, Shape, WhenFull};
+use crate::format::{Shape, WhenFull};
 use crate::hash::Hasher;
-use crate::storage::{Medium, Sabotage};
-use crate::sync::{STRIPES, StripeGuard, stripe_of_thread};
+use crate::kernel::Cells;
+use crate::storage::{Map, Medium, Sabotage};
+use crate::sync::{StripeGuard, stripe_of_thread};
 
 /// What became of an add to the newest segment.
 pub(super) enum Added {
@@ -21,41 +22,51 @@ pub(super) enum Added {
     Moved,
 }
 
-/// Hashes of a batch that are added together: some for each stripe.
-const TOGETHER: usize = 8 * STRIPES;
-
-/// Hashes of a batch that were not in when their adder looked.
+/// Hashes of a batch that were not in when their adder looked. They wait until their lines and
+/// stripes have come over from another core that changed them last: several at a time, where adds
+/// one by one wait for each.
+#[derive(Default)]
 struct Absent {
-    hashes: [u64; TOGETHER],
+    hashes: [u64; 2 * Self::STEP],
     count: usize,
 }
 
-impl Default for Absent {
-    fn default() -> Self {
-        Absent { hashes: [0; TOGETHER], count: 0 }
-    }
+impl Absent {
+    /// How many are added in one go, while as many others wait.
+    const STEP: usize = 8;
+}
+
+/// The number of the stripe of a hash: whoever holds that is the only one to change the block of the
+/// hash, if it has a block of its own.
+#[inline(always)]
+fn stripe_number(data: &Cells<impl Map>, hash: u64) -> u64 {
+    data.own_block(hash).unwrap_or_else(stripe_of_thread)
 }
 
 impl<M: Medium> Engine<M> {
     /// Adds a hash; true when the key was new, as far as the filter can tell.
     #[inline]
     pub(crate) fn add_hash(&self, hash: u64) -> Result<bool> {
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
+        if self.simple {
+            // A key that is in leaves no trace and takes no lock.
+            let added = match self.contains_hash(hash) {
+                true => (!self.is_poisoned()).then_some(false),
+                false => self.add_absent(hash),
+            };
+            return match added {
+                Some(new) => Ok(new),
+                None => Err(Error::Poisoned),
+            };
         }
-        if !self.simple {
-            return self.add_otherwise(hash);
-        }
-        // A key that is in leaves no trace and takes no lock.
-        if self.contains_hash(hash) {
-            return Ok(false);
-        }
-        Ok(matches!(self.add_new(hash)?, Added::New))
+        self.add_otherwise(hash)
     }
 
     /// The way of a key into a filter with limits, several segments or counters.
     #[inline(never)]
     fn add_otherwise(&self, hash: u64) -> Result<bool> {
+        if self.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
         if self.overlay.is_some() {
             return self.add_counting(hash);
         }
@@ -67,7 +78,7 @@ impl<M: Medium> Engine<M> {
             if known && (!rotating || self.segments.newest().data.contains(hash)) {
                 return Ok(false);
             }
-            match self.add_new(hash)? {
+            match self.add_to_newest(hash)? {
                 Added::New => return Ok(!known),
                 Added::Known => return Ok(false),
                 Added::Full => self.make_way()?,
@@ -117,99 +128,57 @@ impl<M: Medium> Engine<M> {
             });
         }
         let data = &self.segments.first.data;
-        let (mut new, mut failed) = (0, None);
-        let mut take = |result: Result<u64>| match result {
-            Ok(more) => new += more,
-            Err(error) => failed = Some(error),
-        };
-        // Sorting a few would cost more than it saves.
-        if count < STRIPES || data.own_block(0).is_none() {
-            data.visit_batch(count, hash, |hash| take(self.add_hash(hash).map(u64::from)));
-        } else {
-            let mut absent = Absent::default();
-            data.visit_batch(count, hash, |hash| {
-                absent.hashes[absent.count] = hash;
-                absent.count += usize::from(!data.contains(hash));
-                if absent.count == absent.hashes.len() {
-                    take(self.add_absent(&mut absent));
-                }
-            });
-            take(self.add_absent(&mut absent));
+        let (mut new, mut absent) = (0, Absent::default());
+        data.visit_batch(count, hash, |hash| {
+            if data.contains(hash) {
+                return;
+            }
+            data.prefetch_to_write(hash);
+            self.stripes.prefetch(stripe_number(data, hash));
+            absent.hashes[absent.count] = hash;
+            absent.count += 1;
+            if absent.count == absent.hashes.len() {
+                new += self.add_all_absent(&absent.hashes[..Absent::STEP]);
+                absent.hashes.copy_within(Absent::STEP.., 0);
+                absent.count = Absent::STEP;
+            }
+        });
+        new += self.add_all_absent(&absent.hashes[..absent.count]);
+        match self.is_poisoned() {
+            true => Err(Error::Poisoned),
+            false => Ok(new),
         }
-        failed.map_or(Ok(new), Err)
     }
 
-    /// Adds hashes that were not in when their adder looked: stripe by stripe, so that a stripe is
-    /// taken once for several of them. Those of one block keep their order, and others do not
-    /// matter to each other: the outcome is that of adding them one by one.
-    fn add_absent(&self, absent: &mut Absent) -> Result<u64> {
-        // Whether or not there is anything to add.
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
-        }
+    /// Adds hashes that were not in when their adder looked; how many were still not in.
+    #[inline(never)]
+    fn add_all_absent(&self, hashes: &[u64]) -> u64 {
+        hashes.iter().filter(|&&hash| self.add_absent(hash) == Some(true)).count() as u64
+    }
+
+    /// Adds a hash that was not in when its adder looked to the only segment; true when it was still
+    /// not in, nothing when this handle must not write any more.
+    #[inline(always)]
+    fn add_absent(&self, hash: u64) -> Option<bool> {
         let segment = &self.segments.first;
-        let stripe_of = |hash| segment.data.geometry().block(hash) as usize % STRIPES;
-        let hashes = &absent.hashes[..std::mem::take(&mut absent.count)];
-        let mut ends = [0u16; STRIPES];
-        hashes.iter().for_each(|&hash| ends[stripe_of(hash)] += 1);
-        let mut end = 0;
-        for count in &mut ends {
-            end += *count;
-            *count = end;
-        }
-        // From the last to the first, so that each goes in front of those that come after it: what
-        // was the end of a stripe's hashes then is their start.
-        let mut starts = ends;
-        let mut sorted = [0; TOGETHER];
-        for &hash in hashes.iter().rev() {
-            let start = &mut starts[stripe_of(hash)];
-            *start -= 1;
-            sorted[usize::from(*start)] = hash;
-        }
-        let mut new = 0;
-        for (stripe, (&start, &end)) in self.stripes.iter().zip(starts.iter().zip(&ends)) {
-            let hashes = &sorted[usize::from(start)..usize::from(end)];
-            if hashes.is_empty() {
-                continue;
-            }
-            let stripe = stripe.hold();
-            if self.poisoned.load(Ordering::Relaxed) {
-                return Err(Error::Poisoned);
-            }
-            for &hash in hashes {
-                new += u64::from(self.add_held(segment, &stripe, hash));
-            }
-        }
-        Ok(new)
+        let stripe = self.stripes.hold(stripe_number(&segment.data, hash))?;
+        Some(self.add_held(segment, &stripe, hash))
     }
 
-    /// The way of a key that was not in when its adder looked.
-    #[inline]
-    fn add_new(&self, hash: u64) -> Result<Added> {
-        // Whoever holds the stripe of a block is the only one to change that block.
-        let newest = match self.simple {
-            true => &self.segments.first,
-            false => self.segments.newest(),
-        };
-        let stripe = match newest.data.own_block(hash) {
-            Some(block) => block as usize % STRIPES,
-            None => stripe_of_thread(),
-        };
-        let stripe = self.stripes[stripe].hold();
-        if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned);
+    /// Adds a hash to the newest segment if there is a place for it.
+    fn add_to_newest(&self, hash: u64) -> Result<Added> {
+        let newest = self.segments.newest();
+        let number = stripe_number(&newest.data, hash);
+        let stripe = self.stripes.hold(number).ok_or(Error::Poisoned)?;
+        // Between the choice of the stripe and its lock another segment may have come.
+        if !std::ptr::eq(newest, self.segments.newest()) {
+            return Ok(Added::Moved);
         }
-        if !self.simple {
-            // Between the choice of the stripe and its lock another segment may have come.
-            if !std::ptr::eq(newest, self.segments.newest()) {
-                return Ok(Added::Moved);
-            }
-            if newest.data.missing(hash) == 0 {
-                return Ok(Added::Known);
-            }
-            if !self.take_place() {
-                return Ok(Added::Full);
-            }
+        if newest.data.missing(hash) == 0 {
+            return Ok(Added::Known);
+        }
+        if !self.take_place() {
+            return Ok(Added::Full);
         }
         match self.add_held(newest, &stripe, hash) {
             true => Ok(Added::New),
@@ -218,18 +187,16 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Adds a hash to a segment under a stripe; true when that changed it.
-    #[inline]
+    #[inline(always)]
     fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> bool {
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
         let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
-        let log = |mask| self.journal.log(Record::Key { hash, mask });
-        let early = |mask| {
-            if !late && !self.medium.sabotaged(Sabotage::NoJournal) {
-                log(mask);
-            }
+        let log = move |mask| self.log_key(hash, mask);
+        let mask = match late {
+            true => segment.data.turn_on(hash, |_| {}, |word| segment.touch(word)),
+            false => segment.data.turn_on(hash, log, |word| segment.touch(word)),
         };
-        let mask = segment.data.turn_on(hash, early, |word| segment.touch(word));
         if mask != 0 {
             if late {
                 log(mask);
@@ -237,6 +204,13 @@ impl<M: Medium> Engine<M> {
             stripe.count(1);
         }
         mask != 0
+    }
+
+    #[inline(always)]
+    fn log_key(&self, hash: u64, mask: u32) {
+        if !self.medium.sabotaged(Sabotage::NoJournal) {
+            self.journal.log(hash, mask);
+        }
     }
 
     /// The hash of a key.

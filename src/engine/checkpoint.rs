@@ -1,13 +1,13 @@
 //! The checkpoint: data, page table, then the slot that makes them count (F-85 to F-88).
 
-use super::{AllStripes, Committed, Engine, PAGE_WORDS, Segment};
+use super::{Committed, Engine, PAGE_WORDS, Segment};
 use crate::error::{Error, Result};
 use crate::format::{
     ENTRY_BYTES, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot, State, table_bytes,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium, Sabotage};
-use crate::sync::StripeGuard;
+use crate::sync::AllStripes;
 
 /// A page table as bytes, its CRC and the sum of its ones.
 pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
@@ -47,7 +47,7 @@ impl<M: Medium> Engine<M> {
         stripes: &AllStripes<'_>,
         state: State,
     ) -> Result<()> {
-        let adds: u64 = stripes.iter().map(StripeGuard::adds).sum();
+        let adds: u64 = stripes.adds();
         if let Some(newest) = committed.slot.segments.last_mut() {
             newest.adds = newest.adds.saturating_add(adds);
         }
@@ -55,7 +55,7 @@ impl<M: Medium> Engine<M> {
             .and_then(|()| self.write_slot(&mut committed.slot, state))
             .map_err(|error| self.poison_with(error))?;
         self.segments.all().for_each(|segment| segment.dirty.clear());
-        stripes.iter().for_each(StripeGuard::reset);
+        stripes.reset();
         committed.changed = false;
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())

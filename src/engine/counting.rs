@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::add::Added;
-use super::{AllStripes, Committed, Engine, Segment, lock};
+use super::{Committed, Engine, Segment, lock};
 use crate::error::{Error, Result};
 use crate::format::{CounterChange, Record, Shape, region_of};
 use crate::kernel;
 use crate::storage::{Map, Medium, Sabotage};
-use crate::sync::AtomicU64;
+use crate::sync::{AllStripes, AtomicU64};
 
 /// The highest value of a counter: one that got here stays.
 pub(crate) const STUCK: u8 = 15;
@@ -167,7 +167,7 @@ impl<M: Medium> Engine<M> {
         };
         loop {
             let mut cells = overlay.lock();
-            if self.poisoned.load(Ordering::Relaxed) {
+            if self.is_poisoned() {
                 return Err(Error::Poisoned);
             }
             let most = crate::geometry::MAX_ROWS as u64;

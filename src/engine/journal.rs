@@ -145,13 +145,20 @@ impl<M: Medium> Journal<M> {
         self.allotments.iter().for_each(|allotment| allotment.0.clear());
     }
 
-    /// Writes a record if there is room for one. Called with a stripe held.
+    /// Writes the record of a key if there is room for one. Called with a stripe held.
     #[inline(always)]
-    pub(super) fn log(&self, record: Record) {
+    pub(super) fn log(&self, hash: u64, mask: u32) {
         // Once it is known that adds go unlogged, nothing is written that threads share.
-        if self.next.0.load(Ordering::Relaxed) > self.capacity {
-            return;
+        if self.next.0.load(Ordering::Relaxed) <= self.capacity {
+            self.log_in_room(hash, mask);
         }
+    }
+
+    /// The rest of [`log`](Self::log), apart from it: a journal is full most of the time while many
+    /// keys are added.
+    #[inline(never)]
+    fn log_in_room(&self, hash: u64, mask: u32) {
+        let record = Record::Key { hash, mask };
         let Some(thread) = thread_number() else { return self.append(record) };
         let allotment = &self.allotments[thread].0;
         let mut rest = allotment.rest();

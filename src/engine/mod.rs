@@ -1,7 +1,8 @@
 //! The durability protocol: journal, checkpoint, recovery (F-80 to F-99).
 //!
-//! An [`Engine`] is one writer on one medium. Adds run under one of several stripes; sync and
-//! checkpoint hold them all, so that a record's mask always belongs to the epoch that logs it.
+//! An [`Engine`] is one writer on one medium. Adds run under one of many stripes; sync and checkpoint
+//! hold them all, so that a record's mask always belongs to the epoch that logs it, and no record is
+//! written behind a sync before that is durable.
 //! Counters are not idempotent and go another way: see [`counting`].
 
 mod add;
@@ -22,7 +23,6 @@ mod turnover;
 mod union;
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 pub(crate) use create::{
     create_file, describe_pages, file_bytes, finish_file, finish_slot, new_slot, write_table_part,
@@ -47,7 +47,7 @@ use crate::format::{
 use crate::geometry::PAGE_BYTES;
 use crate::report::Recovery;
 use crate::storage::{Map, Medium, Sabotage, Use};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, STRIPES, Stripe, StripeGuard};
+use crate::sync::{AllStripes, AtomicU64, Mutex, MutexGuard, Stripes};
 
 use counting::Overlay;
 use journal::Journal;
@@ -72,21 +72,18 @@ pub(crate) struct Engine<M: Medium> {
     /// One segment of bits for good, without a limit: adds and look-ups take the shortest way.
     simple: bool,
     journal: Journal<M>,
-    stripes: Box<[Stripe]>,
+    /// Shut once this handle must not write any more.
+    stripes: Stripes,
     /// Changes of counters that are not durable yet; `None` in a plain file.
     overlay: Option<Overlay>,
     /// Taken before any stripe, and before the overlay: syncs and checkpoints come one after the
     /// other.
     committed: Mutex<Committed>,
-    poisoned: AtomicBool,
     /// Adds that the newest segment takes before something has to happen, and how many it has.
     limit: Option<u64>,
     filled: AtomicU64,
     recovery: Option<Recovery>,
 }
-
-/// All stripes, held.
-type AllStripes<'a> = Vec<StripeGuard<'a>>;
 
 /// Locks a mutex whose owner cannot have left anything half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,8 +150,7 @@ impl<M: Medium> Engine<M> {
             superblock: superblock.clone(),
             segments,
             journal,
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
-            poisoned: AtomicBool::new(false),
+            stripes: Stripes::default(),
             limit,
             recovery: None,
             medium,
@@ -206,19 +202,26 @@ impl<M: Medium> Engine<M> {
     /// `mark` becomes the user's own position; without one the last is kept.
     pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
         let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
+        if self.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
         let mark = mark.unwrap_or(committed.slot.mark);
         if let Some(overlay) = &self.overlay {
+            let stripes = self.all_stripes()?;
             return self.sync_counters(&mut committed, &stripes, &mut overlay.lock(), mark);
         }
-        self.journal.settle(&self.medium);
+        // Who adds at the same time need not wait for a sync that has nothing to do.
         if !self.journal.has_news() && mark == committed.slot.mark {
             return Ok(());
         }
+        let stripes = self.all_stripes()?;
+        self.journal.settle(&self.medium);
         if !self.journal.has_room(1) {
             return self.checkpoint_with_mark(&mut committed, &stripes, mark);
         }
         self.journal.append(Record::Sync { mark });
+        // With the stripes held: nobody may write a record behind this one before it is durable, or
+        // a hole in front of it would look like damage (F-91).
         self.flush_journal()?;
         committed.slot.mark = mark;
         Ok(())
@@ -269,33 +272,29 @@ impl<M: Medium> Engine<M> {
 
     /// Every stripe, so that no add is under way.
     fn all_stripes(&self) -> Result<AllStripes<'_>> {
-        let all = match self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
-            true => &[],
-            false => &self.stripes[..],
-        };
-        let stripes: AllStripes<'_> = all.iter().map(Stripe::hold).collect();
-        match self.poisoned.load(Ordering::Relaxed) {
-            true => Err(Error::Poisoned),
-            false => Ok(stripes),
+        let stripes = self.stripes.hold_all().ok_or(Error::Poisoned)?;
+        if self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
+            stripes.open();
         }
+        Ok(stripes)
     }
 
     /// Ends this handle's life as a writer: what the disk holds is no longer known.
     fn poison_with(&self, error: Error) -> Error {
-        self.poisoned.store(true, Ordering::Relaxed);
+        self.stripes.shut();
         error
     }
 
     /// Whether a write or sync failed.
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Relaxed)
+        self.stripes.are_shut()
     }
 
     /// Adds that changed the segments in use, less the keys taken out of them.
     pub(crate) fn adds(&self) -> u64 {
         let committed = lock(&self.committed);
         let counted: u64 = committed.slot.segments.iter().map(|segment| segment.adds).sum();
-        counted + self.stripes.iter().map(Stripe::adds).sum::<u64>()
+        counted + self.stripes.adds()
     }
 
     /// The slot as it was last written, with the mark as it was last synced.

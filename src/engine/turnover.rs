@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::checkpoint::encode_table;
-use super::{Active, AllStripes, Committed, Engine, Overlay, Segment, lock};
+use super::{Active, Committed, Engine, Overlay, Segment, lock};
 use crate::error::{Error, Result};
 use crate::format::{
     Extent, MAX_SEGMENTS, PageEntry, SegmentRecord, Shape, Slot, State, Superblock, region_of,
@@ -11,7 +11,7 @@ use crate::format::{
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
 use crate::plan::{self, Plan};
 use crate::storage::{Medium, Sabotage};
-use crate::sync::StripeGuard;
+use crate::sync::AllStripes;
 
 use super::segments::{SegmentSet, regions};
 
@@ -164,7 +164,7 @@ impl<M: Medium> Engine<M> {
             .map_err(|error| self.poison_with(error))?;
         self.segments.activate(active);
         self.filled.store(0, Ordering::Relaxed);
-        stripes.iter().for_each(StripeGuard::reset);
+        stripes.reset();
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())
     }

@@ -51,6 +51,8 @@ impl<M: Medium> Engine<M> {
 
     /// Counts keys that came as bits among the adds.
     pub(crate) fn count_adds(&self, adds: u64) {
-        self.stripes[stripe_of_thread()].hold().count(adds);
+        if let Some(stripe) = self.stripes.hold(stripe_of_thread()) {
+            stripe.count(adds);
+        }
     }
 }

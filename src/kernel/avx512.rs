@@ -146,7 +146,7 @@ pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u
     unsafe { missing::<ROWS>(line, hash) == 0 }
 }
 
-/// What [`contains_inline`] multiplies by, and compares with.
+/// What the functions in one piece multiply by, and compare with.
 #[repr(C, align(64))]
 struct Constants {
     multipliers: [u64; LINE_WORDS],
@@ -193,5 +193,63 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
     // SAFETY: `sete` gives 0 or 1.
     unsafe {
         std::mem::transmute::<u8, bool>(on)
+    }
+}
+
+/// [`missing`] with 8 rows, in one piece of assembly as well: an add that is compiled in one piece
+/// with its caller keeps that one's registers, and what it asks for next is under way while it takes
+/// its stripe.
+///
+/// # Safety
+/// [`found`] said yes, and `line` points to eight readable words.
+#[inline(always)]
+pub(super) unsafe fn missing_inline(line: *const AtomicU64, hash: u64) -> u32 {
+    let mask: u32;
+    // SAFETY: reads the constants and 64 bytes from `line`, which the caller vouches for; changes
+    // nothing but registers that SSE code does not know.
+    unsafe {
+        asm!(
+            "vpbroadcastq zmm16, {hash}",
+            "vpmuludq zmm16, zmm16, [{constants}]",
+            "vmovdqu64 zmm17, [{line}]",
+            "vpsrlq zmm16, zmm16, 26",
+            "vprorvq zmm17, zmm17, zmm16",
+            "vptestnmq k1, zmm17, qword ptr [{constants} + 64]{{1to8}}",
+            "kmovw {mask:e}, k1",
+            hash = in(reg) hash,
+            line = in(reg) line,
+            constants = in(reg) &CONSTANTS,
+            mask = lateout(reg) mask,
+            out("zmm16") _, out("zmm17") _, out("k1") _,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    mask
+}
+
+/// Turns on the cells of a hash with 8 rows, after all that was stored before.
+///
+/// # Safety
+/// As for [`missing_inline`], and the words may be changed, which nobody else does meanwhile.
+#[inline(always)]
+pub(super) unsafe fn turn_on_inline(line: *const AtomicU64, hash: u64) {
+    fence(Ordering::Release);
+    // SAFETY: reads the constants, reads and writes 64 bytes at `line`, which the caller vouches
+    // for; changes no other memory, and no registers that SSE code knows.
+    unsafe {
+        asm!(
+            "vpbroadcastq zmm16, {hash}",
+            "vpmuludq zmm16, zmm16, [{constants}]",
+            "vpbroadcastq zmm17, qword ptr [{constants} + 64]",
+            "vpsrlq zmm16, zmm16, 26",
+            "vprolvq zmm17, zmm17, zmm16",
+            "vporq zmm17, zmm17, [{line}]",
+            "vmovdqu64 [{line}], zmm17",
+            hash = in(reg) hash,
+            line = in(reg) line,
+            constants = in(reg) &CONSTANTS,
+            out("zmm16") _, out("zmm17") _,
+            options(nostack, preserves_flags),
+        );
     }
 }

@@ -67,3 +67,27 @@ impl Kernel {
         .unwrap_or_else(|| Self::portable(geometry))
     }
 }
+
+/// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD
+/// instructions, else one of two others.
+macro_rules! with_kernel {
+    ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
+        match $kernel {
+            // SAFETY: whoever chose the kernel found its instructions, and the caller of this macro
+            // vouches for the pointer: see there.
+            Kernel::WideLine8 => unsafe { wide::$name::<8>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::WideLine16 => unsafe { wide::$name::<16>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::WideLine4 => unsafe { wide::$name::<4>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::SimdLine8 => unsafe { simd::$name::<8>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::SimdLine16 => unsafe { simd::$name::<16>($($argument),*) },
+            // SAFETY: as above.
+            Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
+            Kernel::PortableLine => $line,
+            Kernel::Drawn | Kernel::Counting => $drawn,
+        }
+    };
+}

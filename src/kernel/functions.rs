@@ -32,7 +32,7 @@ macro_rules! simd_functions {
             hash: impl FnMut(usize) -> u64,
             found: &mut [bool],
         ) {
-            super::ahead(
+            super::batch::ahead(
                 found.len(),
                 hash,
                 |hash| crate::storage::prefetch(cells.line_pointer(hash)),

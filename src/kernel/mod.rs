@@ -3,6 +3,8 @@
 //! [`Cells`] joins a geometry with the words that hold its cells. It checks once that they fit;
 //! after that nothing on the way of a look-up checks, divides, allocates or locks.
 
+#[macro_use]
+mod choice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[macro_use]
 mod functions;
@@ -11,7 +13,7 @@ mod functions;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod choice;
+mod batch;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 #[cfg(not(target_arch = "x86_64"))]
@@ -40,7 +42,7 @@ use choice::Kernel;
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
 use crate::hash::Hasher;
-use crate::storage::{LINE_WORDS, Map, Use, Words, prefetch};
+use crate::storage::{LINE_WORDS, Map, Use, Words, prefetch_to_write};
 
 /// Bits of a plain cell.
 const CELL_BITS: u32 = 1;
@@ -50,11 +52,6 @@ const COUNTER_BITS: u32 = 4;
 
 /// Bytes of a block of the `line` layout.
 const LINE_BYTES: usize = 8 * LINE_WORDS;
-
-/// How many keys ahead a batch asks for its memory. Measured on a Zen 3 with 16 MiB and 1 GiB, in
-/// nanoseconds per look-up: 18 and 20 with 8 keys, 12.6 and 13.2 with 16, 11.2 and 12.5 with 32,
-/// 10.9 and 11.5 with 64, 12.4 and 15.7 with 96.
-const AHEAD: usize = 64;
 
 /// The word and the bit of the cell a hash takes in a row.
 #[inline(always)]
@@ -75,30 +72,6 @@ fn line_offset(hash: u64, line_bytes: u64) -> usize {
 #[inline(always)]
 pub(crate) fn counter_place(address: u64) -> (usize, u32) {
     ((address / 16) as usize, (address % 16) as u32 * 4)
-}
-
-/// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD
-/// instructions, else one of two others.
-macro_rules! with_kernel {
-    ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
-        match $kernel {
-            // SAFETY: whoever chose the kernel found its instructions, and the caller of this macro
-            // vouches for the pointer: see there.
-            Kernel::WideLine8 => unsafe { wide::$name::<8>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::WideLine16 => unsafe { wide::$name::<16>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::WideLine4 => unsafe { wide::$name::<4>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::SimdLine8 => unsafe { simd::$name::<8>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::SimdLine16 => unsafe { simd::$name::<16>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
-            Kernel::PortableLine => $line,
-            Kernel::Drawn | Kernel::Counting => $drawn,
-        }
-    };
 }
 
 /// A geometry and the mapped words that hold its cells.
@@ -246,46 +219,11 @@ impl<Q: Map> Cells<Q> {
         )
     }
 
-    /// Whether the cells of many hashes are on: `hash` gives each, in order, as many as `found`
-    /// has room for.
-    #[inline]
-    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
-        if self.kernel == Kernel::Counting {
-            for (at, found) in found.iter_mut().enumerate() {
-                *found = self.contains(hash(at));
-            }
-            return;
-        }
-        with_kernel!(
-            self.kernel,
-            contains_batch(self, hash, found),
-            ahead(
-                found.len(),
-                hash,
-                |hash| prefetch(self.line_pointer(hash)),
-                |at, hash| found[at] = portable::line_contains(self, hash),
-            ),
-            ahead(
-                found.len(),
-                hash,
-                |hash| portable::prefetch_drawn(self, hash),
-                |at, hash| found[at] = portable::drawn_contains(self, hash),
-            )
-        );
-    }
-
-    /// Visits many hashes in order, each given by `hash`, with their memory asked for ahead.
-    #[inline]
-    pub(crate) fn visit_batch(
-        &self,
-        count: usize,
-        hash: impl FnMut(usize) -> u64,
-        mut visit: impl FnMut(u64),
-    ) {
-        let visit = |_, hash| visit(hash);
-        match self.kernel {
-            Kernel::Drawn => ahead(count, hash, |hash| portable::prefetch_drawn(self, hash), visit),
-            _ => ahead(count, hash, |hash| prefetch(self.line_pointer(hash)), visit),
+    /// Asks for the block of a hash to change it, if it is a line.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(&self, hash: u64) {
+        if self.geometry.layout() == Layout::Line {
+            prefetch_to_write(self.line_pointer(hash).cast());
         }
     }
 
@@ -296,8 +234,41 @@ impl<Q: Map> Cells<Q> {
     /// When the hash has a block of its [own](Self::own_block), nobody else changes that block
     /// meanwhile: so no cell is lost although words are loaded and stored in two steps, which
     /// takes a tenth of the time of an atomic step for each row.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn turn_on(
+        &self,
+        hash: u64,
+        before: impl FnOnce(u32),
+        changed: impl FnMut(usize),
+    ) -> u32 {
+        match Q::DIRECT && self.kernel == Kernel::WideLine8 {
+            true => self.turn_on_wide(hash, before, changed),
+            false => self.turn_on_otherwise(hash, before, changed),
+        }
+    }
+
+    /// [`turn_on`](Self::turn_on) with the kernel [`Kernel::WideLine8`], in place.
+    #[inline(always)]
+    fn turn_on_wide(
+        &self,
+        hash: u64,
+        before: impl FnOnce(u32),
+        mut changed: impl FnMut(usize),
+    ) -> u32 {
+        let line = self.line_pointer(hash);
+        // SAFETY: whoever chose the kernel found its instructions; all of the line is there.
+        let mask = unsafe { wide::missing_inline(line, hash) };
+        if mask != 0 {
+            before(mask);
+            // SAFETY: as above.
+            unsafe { wide::turn_on_inline(line, hash) };
+            changed(self.line(hash));
+        }
+        mask
+    }
+
+    #[inline(never)]
+    fn turn_on_otherwise(
         &self,
         hash: u64,
         before: impl FnOnce(u32),
@@ -373,30 +344,6 @@ impl<Q: Map> Shortcut<'_, Q> {
             Short::Wide => self.0.contains_wide(hash),
             _ => self.0.contains_simd(hash),
         }
-    }
-}
-
-/// Visits `count` hashes in order, and prefetches for each [`AHEAD`] of its turn.
-#[inline(always)]
-fn ahead(
-    count: usize,
-    mut hash: impl FnMut(usize) -> u64,
-    prefetch: impl Fn(u64),
-    mut visit: impl FnMut(usize, u64),
-) {
-    let mut waiting = [0; AHEAD];
-    for (at, waiting) in waiting.iter_mut().enumerate().take(count) {
-        *waiting = hash(at);
-        prefetch(*waiting);
-    }
-    for at in 0..count {
-        let slot = &mut waiting[at % AHEAD];
-        let turn = *slot;
-        if at + AHEAD < count {
-            *slot = hash(at + AHEAD);
-            prefetch(*slot);
-        }
-        visit(at, turn);
     }
 }
 

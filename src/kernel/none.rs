@@ -29,6 +29,14 @@ pub(super) unsafe fn contains_inline(_: *const AtomicU64, _: u64, _: u64) -> boo
     unreachable!()
 }
 
+pub(super) unsafe fn missing_inline(_: *const AtomicU64, _: u64) -> u32 {
+    unreachable!()
+}
+
+pub(super) unsafe fn turn_on_inline(_: *const AtomicU64, _: u64) {
+    unreachable!()
+}
+
 pub(super) unsafe fn turn_on<const ROWS: usize>(
     _: *const AtomicU64,
     _: u64,

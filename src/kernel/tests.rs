@@ -147,7 +147,7 @@ fn batches_of_every_length_answer_every_key() {
         let (word, bit) = place(&geometry, 7, row);
         cells.fetch_or(word, bit);
     }
-    for length in 0..4 * AHEAD {
+    for length in 0..4 * batch::AHEAD {
         for place in 0..length {
             let mut found = vec![true; length];
             cells.contains_batch(|at| if at == place { 7 } else { 1 << 63 }, &mut found);

@@ -114,6 +114,30 @@ pub(crate) fn prefetch(_address: *const AtomicU64) {
     }
 }
 
+/// Asks for a cache line to change it: no other core has it then. A hint: any address is allowed.
+#[inline(always)]
+pub(crate) fn prefetch_to_write(_address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address only ever is a hint, and processors that do not know this
+    // one do nothing.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{address}]",
+            address = in(reg) _address,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch of any address only ever is a hint.
+    unsafe {
+        std::arch::asm!(
+            "prfm pstl1keep, [{address}]",
+            address = in(reg) _address,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+}
+
 /// A mapped part of a real file.
 pub(crate) struct FileMap {
     map: MmapRaw,

@@ -11,7 +11,7 @@ mod publish;
 pub(crate) mod simulated;
 
 pub(crate) use file::FileMedium;
-pub(crate) use map::{FileMap, Words, prefetch};
+pub(crate) use map::{FileMap, Words, prefetch, prefetch_to_write};
 pub(crate) use publish::Draft;
 pub use publish::discard_unfinished;
 

@@ -422,6 +422,8 @@ impl Map for SimulatedMap {
     }
 
     fn flush(&self, words: Range<usize>) -> io::Result<()> {
+        // A disk takes its time: whoever need not wait for it gets on meanwhile.
+        (0..20).for_each(|_| crate::sync::step());
         let mut state = self.device.state();
         let fail = state.call();
         let pages =

@@ -14,47 +14,82 @@ const ADDERS: u64 = 2;
 const KEYS: u64 = 3;
 const ROUNDS: usize = 1_000;
 
+/// What crashes at one moment leave, and what must be in it.
+#[derive(PartialEq)]
+struct Moment {
+    killed: Vec<u64>,
+    cut: Vec<u64>,
+    synced: Vec<u64>,
+}
+
 /// One run under one order of the threads' steps.
 fn run(sabotage: Option<Sabotage>) {
     // One line, so that the adders' keys share cells.
     let medium = new_filter(Geometry::line(8, 1).unwrap(), 4096, sabotage);
     let engine = Arc::new(Engine::open(medium.clone()).unwrap());
-    let images = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&images);
-    medium.watch(Some(Box::new(move |view: &View<'_>| seen.lock().unwrap().push(view.killed()))));
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    // Hashes whose add has returned, and how many of them had when the last sync was called that
+    // has returned.
+    let added = Arc::new(Mutex::new(Vec::new()));
+    let synced = Arc::new(Mutex::new(0));
+    let hook = {
+        let (moments, added, synced) = (moments.clone(), added.clone(), synced.clone());
+        let mut choices = Choices::new(0);
+        move |view: &View<'_>| {
+            let keep = Keep::ALL[choices.below(Keep::ALL.len() as u64) as usize];
+            moments.lock().unwrap().push(Moment {
+                killed: view.killed(),
+                cut: view.power_cut(keep, &mut choices),
+                synced: added.lock().unwrap()[..*synced.lock().unwrap()].to_vec(),
+            });
+        }
+    };
+    medium.watch(Some(Box::new(hook)));
 
     let adders: Vec<_> = (0..ADDERS)
         .map(|adder| {
-            let engine = Arc::clone(&engine);
+            let (engine, added) = (Arc::clone(&engine), Arc::clone(&added));
             shuttle::thread::spawn(move || {
                 for key in 0..KEYS {
-                    engine.add_hash(split_mix(adder % 2, key)).unwrap();
+                    let hash = split_mix(adder, key);
+                    engine.add_hash(hash).unwrap();
+                    added.lock().unwrap().push(hash);
                 }
             })
         })
         .collect();
-    engine.checkpoint().unwrap();
-    engine.sync(None).unwrap();
-    engine.checkpoint().unwrap();
+    let durably = |make: &dyn Fn()| {
+        let before = added.lock().unwrap().len();
+        make();
+        *synced.lock().unwrap() = before;
+    };
+    durably(&|| engine.checkpoint().unwrap());
+    durably(&|| engine.sync(None).unwrap());
+    durably(&|| engine.sync(Some(5)).unwrap());
+    durably(&|| engine.checkpoint().unwrap());
     for adder in adders {
         adder.join().unwrap();
     }
-    engine.sync(Some(7)).unwrap();
+    durably(&|| engine.sync(Some(7)).unwrap());
     medium.watch(None);
 
-    let synced = medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0)));
-    let recovered = Engine::open(SimulatedMedium::new(synced, None)).unwrap();
-    for adder in 0..ADDERS {
-        for key in 0..KEYS {
-            assert!(recovered.contains_hash(split_mix(adder % 2, key)), "a synced key is lost");
-        }
-    }
-    let mut images = std::mem::take(&mut *images.lock().unwrap());
-    images.dedup();
-    for image in images {
-        let recovered = Engine::open(SimulatedMedium::new(image, None)).unwrap();
-        let report = recovered.recovery().expect("the file was open");
+    let last = Moment {
+        killed: medium.view(|view| view.killed()),
+        cut: medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0))),
+        synced: added.lock().unwrap().clone(),
+    };
+    assert_eq!(last.synced.len() as u64, ADDERS * KEYS);
+    let mut moments = std::mem::take(&mut *moments.lock().unwrap());
+    moments.push(last);
+    moments.dedup();
+    for moment in moments {
+        let killed = Engine::open(SimulatedMedium::new(moment.killed, None)).unwrap();
+        let report = killed.recovery().expect("the file was open");
         assert_eq!(report.pages_unsynced, 0, "a kill left bits unexplained: {report:?}");
+        let cut = Engine::open(SimulatedMedium::new(moment.cut, None)).unwrap();
+        for hash in moment.synced {
+            assert!(cut.contains_hash(hash), "a synced key is lost");
+        }
     }
 }
 
@@ -68,4 +103,10 @@ fn interleavings_leave_every_bit_explained() {
 #[should_panic]
 fn interleavings_notice_a_checkpoint_that_does_not_wait_for_adds() {
     shuttle::check_random(|| run(Some(Sabotage::CheckpointWithoutStripes)), ROUNDS);
+}
+
+#[test]
+#[should_panic]
+fn interleavings_notice_a_sync_that_does_not_wait_for_the_disk() {
+    shuttle::check_random(|| run(Some(Sabotage::NoFlush)), ROUNDS);
 }
