@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bloomfile::{Filter, Hasher, Layout, Options, Reader, SetOperation};
 
@@ -66,8 +67,8 @@ pub(crate) fn measure(
     )
 }
 
-/// Rounds of adds on one and on two threads.
-const THREAD_ROUNDS: u64 = 12;
+/// Rounds on one and on two threads.
+const THREAD_ROUNDS: u64 = 24;
 
 /// Hashes that threads look up, and add at most.
 const HASHES: u64 = 1 << 20;
@@ -76,37 +77,47 @@ const HASHES: u64 = 1 << 20;
 pub(crate) fn two_threads(path: &Path, capacity: u64, report: &mut String) -> [f64; 3] {
     let look_ups = look_ups_on_two_threads(path);
     let race = adds_on_two_threads(path, capacity);
-    let times = |way: usize| race.best(2 * way) / race.best(2 * way + 1);
-    let (adds, batches) = (times(0), times(1));
-    writeln!(report, "\n| adds of new keys, given as hashes | bloomfile | batch | fastbloom (atomic) |\n|---|---|---|---|").unwrap();
-    for (threads, name) in ["1 thread", "2 threads"].iter().enumerate() {
-        let best = |way: usize| race.best(2 * way + threads);
-        writeln!(report, "| {name} | {:.1} | {:.1} | {:.1} |", best(0), best(1), best(2)).unwrap();
-    }
-    writeln!(report, "\nTwo threads do {look_ups:.2} times the look-ups of one, {adds:.2} times the adds, {batches:.2} times the adds in batches (fastbloom's atomic filter: {:.2} times the adds).", times(2)).unwrap();
-    [look_ups, adds, batches]
+    let times = |way: usize| race.median(2 * way) / race.median(2 * way + 1);
+    writeln!(report, "\n| adds of new keys, given as hashes | bloomfile | batch | fastbloom (atomic) | a plain store |\n|---|---|---|---|---|").unwrap();
+    let mut row = |what: &str, number: &dyn Fn(usize) -> f64, digits: usize| {
+        let numbers = [0, 1, 2, 3].map(|way| format!("{:.digits$}", number(way)));
+        writeln!(report, "| {what} | {} |", numbers.join(" | ")).unwrap();
+    };
+    row("1 thread", &|way| race.median(2 * way), 1);
+    row("2 threads", &|way| race.median(2 * way + 1), 1);
+    row("times as much", &times, 2);
+    writeln!(report, "\nTwo threads do {look_ups:.2} times the look-ups of one.").unwrap();
+    [look_ups, times(0), times(1)]
+}
+
+/// The part of each thread.
+fn part<T>(all: &[T], threads: usize, at: usize) -> &[T] {
+    let length = all.len() / threads;
+    &all[at * length..][..length]
 }
 
 fn look_ups_on_two_threads(path: &Path) -> f64 {
     let hashes: Vec<u64> = (0..HASHES).map(|i| mix(i ^ 7 << 40)).collect();
-    let (left, right) = hashes.split_at(hashes.len() / 2);
     let filter = Filter::open(path).unwrap();
     let look_up = |part: &[u64]| part.iter().filter(|&&hash| filter.contains_hash(hash)).count();
     let mut race = Race::new(hashes.len());
     for _ in 0..64 {
-        race.take(0, together(|| look_up(&hashes), || 0));
-        race.take(1, together(|| look_up(left), || look_up(right)));
+        for threads in [1, 2] {
+            let work = |at| look_up(part(&hashes, threads, at));
+            race.take(threads - 1, together(threads, |_| {}, work));
+        }
     }
-    race.best(0) / race.best(1)
+    race.median(0) / race.median(1)
 }
 
-/// Adds, batches and fastbloom's adds, each on one thread and then on two.
+/// Adds, batches, fastbloom's adds, and the least that anybody could do: a store without a guard,
+/// which would lose what two threads change at once. Each on one thread and then on two.
 fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
-    // A small filter is made anew for each round, or its keys would soon be old ones, and filled to
-    // a half first, so that its pages are there. A large one has room for all; its pages are there
-    // from the second round on.
+    // A small filter is made anew each time, or its keys would soon be old ones, and filled to a half
+    // first by the threads that are measured, so that its pages are there. A large one has room for
+    // all; its pages are there from the second round on.
     let small = capacity < 16 * HASHES;
-    let count = (capacity / 8).min(HASHES);
+    let count = (capacity / 2).min(HASHES);
     let new_filter = || {
         let options = Options::new().capacity(capacity).false_positive_rate(RATE).replace(true);
         options.layout(Layout::Line).create(path).unwrap()
@@ -115,39 +126,49 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
         let other = fastbloom::AtomicBloomFilter::with_false_pos(RATE);
         other.expected_items(capacity as usize)
     };
-    let mut opened = (!small).then(|| (Filter::open(path).unwrap(), new_other()));
+    let new_words = || (0..capacity / 6).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let mut opened = (!small).then(|| (Filter::open(path).unwrap(), new_other(), new_words()));
     let mut race = Race::new(count as usize);
     for round in 0..THREAD_ROUNDS {
-        let fresh = |set: u64, count: u64| -> Vec<u64> {
-            (0..count).map(|i| mix(i ^ (8 * round + set) << 36)).collect()
-        };
-        for threads in [0, 1] {
+        for (threads, way) in
+            [1, 2].into_iter().flat_map(|threads| (0..4).map(move |way| (threads, way)))
+        {
             // Nobody else may have the file open when it is replaced.
             drop(opened.take_if(|_| small));
-            let (filter, other) = opened.get_or_insert_with(|| {
-                let (filter, other) = (new_filter(), new_other());
-                for hash in fresh(1 << 20, capacity / 2) {
-                    filter.add_hash(hash).unwrap();
-                    other.insert_hash(hash);
-                }
-                (filter, other)
-            });
-            let (filter, other) = (&*filter, &*other);
-            let mut run = |way: u64, add: &(dyn Fn(&[u64]) -> usize + Sync)| {
-                let new = fresh(2 * way + threads, count);
-                let (left, right) = new.split_at(new.len() / 2);
-                let spent = match threads {
-                    0 => together(|| add(&new), || 0),
-                    _ => together(|| add(left), || add(right)),
-                };
-                race.take((2 * way + threads) as usize, spent);
+            let (filter, other, words) =
+                opened.get_or_insert_with(|| (new_filter(), new_other(), new_words()));
+            let add = |part: &[u64]| match way {
+                0 => part.iter().filter(|&&hash| filter.add_hash(hash).unwrap()).count(),
+                1 => filter.add_hash_batch(part).unwrap() as usize,
+                2 => part.iter().filter(|&&hash| other.insert_hash(hash)).count(),
+                _ => part.iter().filter(|&&hash| store(words, hash)).count(),
             };
-            run(0, &|part| part.iter().filter(|&&hash| filter.add_hash(hash).unwrap()).count());
-            run(1, &|part| filter.add_hash_batch(part).unwrap() as usize);
-            run(2, &|part| part.iter().filter(|&&hash| other.insert_hash(hash)).count());
+            let set = 16 * round + 4 * threads as u64 + way;
+            let fresh = |from: u64, to: u64| -> Vec<u64> {
+                (from..to).map(|i| mix(i ^ set << 36)).collect()
+            };
+            let (old, new) = match small {
+                true => (fresh(0, capacity / 2), fresh(capacity / 2, capacity / 2 + count)),
+                false => (Vec::new(), fresh(0, count)),
+            };
+            let spent = together(
+                threads,
+                |at| _ = black_box(add(part(&old, threads, at))),
+                |at| add(part(&new, threads, at)),
+            );
+            race.take(2 * way as usize + threads - 1, spent);
         }
     }
     race
+}
+
+/// Sets a bit of the line of a hash, in two steps.
+fn store(words: &[AtomicU64], hash: u64) -> bool {
+    let line = (u128::from(hash) * (words.len() / 8) as u128) >> 64;
+    let (word, bit) = (&words[8 * line as usize + (hash % 8) as usize], 1 << (hash / 8 % 64));
+    let before = word.load(Ordering::Relaxed);
+    word.store(before | bit, Ordering::Relaxed);
+    before & bit == 0
 }
 
 /// Opening and merging.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bloomfile::Hasher;
@@ -54,16 +55,17 @@ pub(crate) fn work_nanoseconds(work: impl FnOnce()) -> f64 {
     processor_time(ClockId::ProcessCPUTime) - start
 }
 
-/// Contenders that take turns; the best time of each counts.
+/// Contenders that take turns.
 pub(crate) struct Race {
     operations: usize,
     passes: usize,
-    best: Vec<f64>,
+    /// For each contender, its nanoseconds per operation in each round.
+    times: Vec<Vec<f64>>,
 }
 
 impl Race {
     pub(crate) fn new(operations: usize) -> Self {
-        Race { operations, passes: 1, best: Vec::new() }
+        Race { operations, passes: 1, times: Vec::new() }
     }
 
     /// As [`new`](Self::new), for work that is done over and over if it is small: or else it would
@@ -89,60 +91,65 @@ impl Race {
 
     /// Takes a time that was measured elsewhere, in nanoseconds for all operations.
     pub(crate) fn take(&mut self, contender: usize, spent: f64) {
-        if self.best.len() <= contender {
-            self.best.resize(contender + 1, f64::MAX);
+        if self.times.len() <= contender {
+            self.times.resize(contender + 1, Vec::new());
         }
-        let best = &mut self.best[contender];
-        *best = best.min(spent / self.operations as f64);
+        self.times[contender].push(spent / self.operations as f64);
     }
 
+    /// What a contender does in a quiet moment.
     pub(crate) fn best(&self, contender: usize) -> f64 {
-        self.best[contender]
+        self.times[contender].iter().copied().fold(f64::MAX, f64::min)
+    }
+
+    /// What a contender does half of the time.
+    pub(crate) fn median(&self, contender: usize) -> f64 {
+        let mut times = self.times[contender].clone();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
     }
 
     /// A row of a table: the first contender's time, and for the others how many times it.
     pub(crate) fn row(&self, report: &mut String, what: &str) {
-        write!(report, "| {what} | {:.1}", self.best[0]).unwrap();
-        for time in &self.best[1..] {
-            write!(report, " | {time:.1} ({:.2})", time / self.best[0]).unwrap();
+        let first = self.best(0);
+        write!(report, "| {what} | {first:.1}").unwrap();
+        for contender in 1..self.times.len() {
+            let time = self.best(contender);
+            write!(report, " | {time:.1} ({:.2})", time / first).unwrap();
         }
         report.push_str(" |\n");
     }
 }
 
-/// Nanoseconds until two threads that start at the same time have both done their part, each on a
-/// core of its own: left to the system, two short-lived threads may share one for milliseconds.
-pub(crate) fn together<T>(one: impl FnOnce() -> T, two: impl FnOnce() -> T + Send) -> f64 {
+/// Nanoseconds that so many threads take, at most two, which start at the same time, each on a core
+/// of its own: left to the system, two short-lived threads may share one for milliseconds. Each does
+/// what `prepare` says first, on that core, and then its part of the `work`, which counts until the
+/// last of them has done it.
+pub(crate) fn together(
+    threads: usize,
+    prepare: impl Fn(usize) + Sync,
+    work: impl Fn(usize) -> usize + Sync,
+) -> f64 {
     let allowed = sched_getaffinity(None).unwrap();
     let cores: Vec<usize> =
         (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(2).collect();
-    let pin = |at: usize| {
-        let mut set = CpuSet::new();
-        set.set(cores[at % cores.len()]);
-        sched_setaffinity(None, &set).unwrap();
-    };
-    let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
-    let wait = |flag: &AtomicBool| {
-        while !flag.load(Ordering::Acquire) {
+    let (ready, start) = (AtomicUsize::new(0), OnceLock::new());
+    let run = |at: usize| {
+        let mut core = CpuSet::new();
+        core.set(cores[at % cores.len()]);
+        sched_setaffinity(None, &core).unwrap();
+        prepare(at);
+        ready.fetch_add(1, Ordering::AcqRel);
+        while ready.load(Ordering::Acquire) < threads {
             std::hint::spin_loop();
         }
+        let start: &Instant = start.get_or_init(Instant::now);
+        black_box(work(at));
+        start.elapsed().as_secs_f64() * 1e9
     };
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            pin(1);
-            ready.store(true, Ordering::Release);
-            wait(&go);
-            black_box(two());
-        });
-        pin(0);
-        wait(&ready);
-        let spent = nanoseconds(|| {
-            go.store(true, Ordering::Release);
-            black_box(one());
-            other.join().unwrap();
-        });
-        sched_setaffinity(None, &allowed).unwrap();
-        spent
+        let threads: Vec<_> = (0..threads).map(|at| scope.spawn(move || run(at))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).fold(0.0, f64::max)
     })
 }
 
