@@ -90,21 +90,14 @@ pub(crate) fn two_threads(path: &Path, capacity: u64, report: &mut String) -> [f
     [look_ups, times(0), times(1)]
 }
 
-/// The part of each thread.
-fn part<T>(all: &[T], threads: usize, at: usize) -> &[T] {
-    let length = all.len() / threads;
-    &all[at * length..][..length]
-}
-
 fn look_ups_on_two_threads(path: &Path) -> f64 {
     let hashes: Vec<u64> = (0..HASHES).map(|i| mix(i ^ 7 << 40)).collect();
     let filter = Filter::open(path).unwrap();
     let look_up = |part: &[u64]| part.iter().filter(|&&hash| filter.contains_hash(hash)).count();
     let mut race = Race::new(hashes.len());
-    for _ in 0..64 {
+    for round in 0..64 {
         for threads in [1, 2] {
-            let work = |at| look_up(part(&hashes, threads, at));
-            race.take(threads - 1, together(threads, |_| {}, work));
+            race.take(threads - 1, together(threads, round, [&[], &hashes], look_up));
         }
     }
     race.median(0) / race.median(1)
@@ -151,11 +144,7 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
                 true => (fresh(0, capacity / 2), fresh(capacity / 2, capacity / 2 + count)),
                 false => (Vec::new(), fresh(0, count)),
             };
-            let spent = together(
-                threads,
-                |at| _ = black_box(add(part(&old, threads, at))),
-                |at| add(part(&new, threads, at)),
-            );
+            let spent = together(threads, round, [&old, &new], add);
             race.take(2 * way as usize + threads - 1, spent);
         }
     }

@@ -35,7 +35,7 @@ const SIZES: [u64; 3] = [256 << 10, 16 << 20, 1 << 30];
 
 const HEAD: &str = "# Benchmark
 
-Made by `cargo bench --bench speed`. Times are nanoseconds per key in the best round; in brackets how many times longer than bloomfile's. bloomfile works on a mapped file, the others in memory; the rate asked for is 1 %, keys are random bytes. Look-ups, adds and builds on one thread are in the thread's own time; two threads, merges and opening go by the clock on the wall, which other work on the machine lengthens.
+Made by `cargo bench --bench speed`. Times are nanoseconds per key in the best round; in brackets how many times longer than bloomfile's. bloomfile works on a mapped file, the others in memory; the rate asked for is 1 %, keys are random bytes. Look-ups, adds and builds on one thread are in the thread's own time; two threads, merges and opening go by the clock on the wall, which other work on the machine lengthens. One and two threads are compared by the medians of rounds in turn, not by the best: what disturbs a core disturbs two of them twice as often. The plain store beside their adds is the least that anybody could do, and loses what two threads change at once.
 
 sbbf-rs takes hashes and is given bloomfile's. \"Touch\" hashes the key and reads one word of a random line: what any filter has to do; \"touch ahead\" does so with the line asked for 64 keys before. Adds have the default journal, which logs what it has room for until the next sync.
 ";

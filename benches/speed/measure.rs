@@ -121,30 +121,42 @@ impl Race {
     }
 }
 
-/// Nanoseconds that so many threads take, at most two, which start at the same time, each on a core
-/// of its own: left to the system, two short-lived threads may share one for milliseconds. Each does
-/// what `prepare` says first, on that core, and then its part of the `work`, which counts until the
-/// last of them has done it.
+/// Pieces of work that threads take one after the other until there are no more: none waits for
+/// another whose core is busy otherwise.
+const PIECE: usize = 1 << 12;
+
+/// Nanoseconds that so many threads, at most two, take for all `hashes`, each on a core of its own:
+/// left to the system, two short-lived threads may share one for milliseconds. One thread alone is on
+/// the one or the other by the number of the round. They go through the hashes `before` first, which
+/// does not count.
 pub(crate) fn together(
     threads: usize,
-    prepare: impl Fn(usize) + Sync,
-    work: impl Fn(usize) -> usize + Sync,
+    round: u64,
+    [before, hashes]: [&[u64]; 2],
+    work: impl Fn(&[u64]) -> usize + Sync,
 ) -> f64 {
     let allowed = sched_getaffinity(None).unwrap();
     let cores: Vec<usize> =
         (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(2).collect();
-    let (ready, start) = (AtomicUsize::new(0), OnceLock::new());
+    let [next_before, next, ready] = [const { AtomicUsize::new(0) }; 3];
+    let start = OnceLock::new();
+    let all = |hashes: &[u64], next: &AtomicUsize| {
+        let piece = || hashes.chunks(PIECE).nth(next.fetch_add(1, Ordering::Relaxed));
+        while let Some(piece) = piece() {
+            black_box(work(piece));
+        }
+    };
     let run = |at: usize| {
         let mut core = CpuSet::new();
-        core.set(cores[at % cores.len()]);
+        core.set(cores[(at + round as usize) % cores.len()]);
         sched_setaffinity(None, &core).unwrap();
-        prepare(at);
+        all(before, &next_before);
         ready.fetch_add(1, Ordering::AcqRel);
         while ready.load(Ordering::Acquire) < threads {
             std::hint::spin_loop();
         }
         let start: &Instant = start.get_or_init(Instant::now);
-        black_box(work(at));
+        all(hashes, &next);
         start.elapsed().as_secs_f64() * 1e9
     };
     std::thread::scope(|scope| {

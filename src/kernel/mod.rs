@@ -255,14 +255,15 @@ impl<Q: Map> Cells<Q> {
         before: impl FnOnce(u32),
         mut changed: impl FnMut(usize),
     ) -> u32 {
-        let line = self.line_pointer(hash);
-        // SAFETY: whoever chose the kernel found its instructions; all of the line is there.
+        let word = self.line(hash);
+        let line = self.words.as_ptr().wrapping_add(word);
+        // SAFETY: whoever chose the kernel found its instructions; all of the line is there (`new`).
         let mask = unsafe { wide::missing_inline(line, hash) };
         if mask != 0 {
             before(mask);
             // SAFETY: as above.
             unsafe { wide::turn_on_inline(line, hash) };
-            changed(self.line(hash));
+            changed(word);
         }
         mask
     }
