@@ -153,7 +153,7 @@ impl<M: Medium> Engine<M> {
     /// Adds hashes that were not in when their adder looked; how many were still not in.
     #[inline(never)]
     fn add_all_absent(&self, hashes: &[u64]) -> u64 {
-        hashes.iter().filter(|&&hash| self.add_absent(hash) == Some(true)).count() as u64
+        hashes.iter().map(|&hash| u64::from(self.add_absent(hash) == Some(true))).sum()
     }
 
     /// Adds a hash that was not in when its adder looked to the only segment; true when it was still
@@ -206,6 +206,7 @@ impl<M: Medium> Engine<M> {
         mask != 0
     }
 
+    /// Writes the record of a key.
     #[inline(always)]
     fn log_key(&self, hash: u64, mask: u32) {
         if !self.medium.sabotaged(Sabotage::NoJournal) {

@@ -19,7 +19,7 @@ const STRIPES: usize = if cfg!(shuttle) { 4 } else { 1024 };
 /// which is right for something that is held for some nanoseconds.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Stripe {
+struct Stripe {
     held: AtomicBool,
     /// Adds that changed the newest segment since the last slot was written.
     adds: AtomicU64,
