@@ -67,8 +67,12 @@ pub(crate) fn measure(
     )
 }
 
-/// Rounds on one and on two threads.
+/// Rounds of adds on one and on two threads.
 const THREAD_ROUNDS: u64 = 24;
+
+/// Rounds of look-ups, which take little time: so many that something else that runs meanwhile does
+/// not decide.
+const LOOK_UP_ROUNDS: u64 = 400;
 
 /// Hashes that threads look up, and add at most.
 const HASHES: u64 = 1 << 20;
@@ -95,7 +99,7 @@ fn look_ups_on_two_threads(path: &Path) -> f64 {
     let filter = Filter::open(path).unwrap();
     let look_up = |part: &[u64]| part.iter().filter(|&&hash| filter.contains_hash(hash)).count();
     let mut race = Race::new(hashes.len());
-    for round in 0..64 {
+    for round in 0..LOOK_UP_ROUNDS {
         for threads in [1, 2] {
             race.take(threads - 1, together(threads, round, [&[], &hashes], look_up));
         }
