@@ -30,7 +30,7 @@ fn a_batch_gives_the_bits_and_the_count_of_adding_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     for layout in Layout::ALL {
         // Few keys and many; some more than once, within a batch and between batches.
-        for length in [0, 1, 127, 128, 1023, 1024, 1025, 9000] {
+        for length in [0, 1, 7, 8, 15, 16, 17, 24, 25, 127, 128, 1023, 1024, 1025, 9000] {
             let (one, many) =
                 (new_filter(&folder, "one", layout), new_filter(&folder, "many", layout));
             for round in 0..2 {

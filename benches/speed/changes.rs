@@ -123,6 +123,7 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
         let other = fastbloom::AtomicBloomFilter::with_false_pos(RATE);
         other.expected_items(capacity as usize)
     };
+    // About as many as the filter has.
     let new_words = || (0..capacity / 6).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
     let mut opened = (!small).then(|| (Filter::open(path).unwrap(), new_other(), new_words()));
     let mut race = Race::new(count as usize);

@@ -81,9 +81,9 @@ impl Stripes {
     pub(crate) fn hold(&self, number: u64) -> Option<StripeGuard<'_>> {
         let stripe = self.stripe(number);
         loop {
-            let (free, held) = (false, true);
-            let order = (Ordering::SeqCst, Ordering::Relaxed);
-            if stripe.held.compare_exchange(free, held, order.0, order.1).is_err() {
+            let taken =
+                stripe.held.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed);
+            if taken.is_err() {
                 wait_while(|| stripe.held.load(Ordering::Relaxed));
                 continue;
             }
@@ -105,8 +105,9 @@ impl Stripes {
 
     /// Takes all stripes; `None` when they are shut.
     pub(crate) fn hold_all(&self) -> Option<AllStripes<'_>> {
-        let order = (Ordering::SeqCst, Ordering::Relaxed);
-        while let Err(state) = self.gate.compare_exchange(OPEN, CLOSED, order.0, order.1) {
+        let close =
+            || self.gate.compare_exchange(OPEN, CLOSED, Ordering::SeqCst, Ordering::Relaxed);
+        while let Err(state) = close() {
             if state == SHUT {
                 return None;
             }
@@ -151,9 +152,9 @@ impl AllStripes<'_> {
 
     /// Opens the gate again, unless it was shut meanwhile.
     pub(crate) fn open(&self) {
-        let order = (Ordering::Release, Ordering::Relaxed);
+        let gate = &self.0.gate;
         // When it fails, the gate is shut.
-        let _ = self.0.gate.compare_exchange(CLOSED, OPEN, order.0, order.1);
+        let _ = gate.compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 }
 
