@@ -12,7 +12,9 @@ use crate::storage::{Draft, FileMap, Map, Mapping, Medium, Use};
 /// Fills a new file in bulk; made by [`Options::build`](crate::Options::build).
 ///
 /// Nothing is visible under the file's name until [`finish`](Builder::finish) has made all of it
-/// durable; a builder that is dropped leaves nothing behind. The same keys, in the same order, and
+/// durable; a builder that is dropped leaves nothing behind, and on Linux neither does a process that
+/// is killed. A file that is to be replaced is locked from the start, so that nothing is added to it
+/// that would go with it. In a forked child a builder takes no keys and does not finish. The same keys, in the same order, and
 /// the same options give the same bytes, on any number of threads; in another order they give the
 /// same bits, though [`adds`](Builder::adds) can differ by a key or two that another one hid.
 ///
@@ -90,6 +92,9 @@ impl Builder {
 
     /// Adds the hash of a key, as [`Hasher`] gives it.
     pub fn add_hash(&mut self, hash: u64) -> bool {
+        if self.draft.is_forked() {
+            return false;
+        }
         let new = self.data.add(hash);
         self.adds += u64::from(new);
         new
@@ -121,6 +126,9 @@ impl Builder {
     }
 
     fn fill(&mut self, count: usize, hash: impl Fn(usize) -> u64 + Sync) -> u64 {
+        if self.draft.is_forked() {
+            return 0;
+        }
         let new = fill(&self.data, self.threads, count, hash);
         self.adds += new;
         new

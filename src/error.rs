@@ -27,6 +27,17 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A data page cannot be read.
+    #[error("cannot read data page {page} of segment {segment}: {source}; the disk may be failing")]
+    Page {
+        /// The segment it is in.
+        segment: u32,
+        /// Its number within the segment.
+        page: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// A parameter that makes no sense or cannot be reached.
     #[error("{name} cannot be {value}: {reason}")]
     Parameter {
@@ -103,6 +114,19 @@ pub enum Error {
         found: u32,
     },
 
+    /// The page table holds an entry that no page can have.
+    #[error(
+        "the page table is damaged (no page can have what it says of page {page}: checksum {crc:08x}, {ones} ones); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost"
+    )]
+    PageEntry {
+        /// The page, within its segment.
+        page: u64,
+        /// The checksum in the entry.
+        crc: u32,
+        /// The number of ones in the entry.
+        ones: u32,
+    },
+
     /// A field of a header holds a value that the format forbids.
     #[error(
         "{what} holds an impossible value ({field} = {value}: {reason}); restore the file from a copy or build it again"
@@ -145,6 +169,17 @@ pub enum Error {
         found: u64,
     },
 
+    /// A counter of the slots is so near its end that a writer could not close the file again.
+    #[error(
+        "has no numbers left for a writer's next slots ({field} {value}); it can still be read: make a new file of it, by a merge or an export, and write to that"
+    )]
+    NumbersSpent {
+        /// The counter's name in format-spec.md.
+        field: &'static str,
+        /// What it holds.
+        value: u64,
+    },
+
     /// Data pages that do not match their checksums.
     #[error(
         "{count} data {} damaged (first: page {page} of segment {segment}{}); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost",
@@ -175,15 +210,30 @@ pub enum Error {
     #[error("is being written by another process; wait for it to finish, or open it for reading")]
     Locked,
 
+    /// A writer changed the file each time it was read.
+    #[error("was changed by its writer each time it was read; try again")]
+    Unsettled,
+
     /// A file of that name is there already.
     #[error("already exists; choose another name, or ask for it to be replaced")]
     Exists,
 
     /// A handle whose file could not be written: nothing more is done through it.
     #[error(
-        "an earlier write or sync failed, so this handle does nothing more; find out why, then open the file again: all that was synced is in it"
+        "an earlier call failed ({first}), so this handle does nothing more; open the file again: all that was synced is in it"
     )]
-    Poisoned,
+    Poisoned {
+        /// What the first call that failed said.
+        first: String,
+        /// What kind of failure that was, when the system reported it.
+        kind: Option<io::ErrorKind>,
+    },
+
+    /// A handle that was opened before a fork, used in the child.
+    #[error(
+        "this handle belongs to the process that this one was forked from, and only that one may write through it; open the file again in this process once the other has closed it"
+    )]
+    Forked,
 
     /// The filter holds as many keys as it was made for.
     #[error("is full: {reason} (made for {capacity} keys); build a larger one")]
@@ -206,7 +256,7 @@ pub enum Error {
     Ambiguous,
 
     /// Something is wrong with one of several files.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", path.to_string_lossy().escape_debug())]
     Input {
         /// The file.
         path: PathBuf,
@@ -248,10 +298,12 @@ impl Error {
                 | Error::Features { .. }
                 | Error::Checksum { .. }
                 | Error::PageTable { .. }
+                | Error::PageEntry { .. }
                 | Error::Field { .. }
                 | Error::Length { .. }
                 | Error::NoSlot
                 | Error::SlotLost { .. }
+                | Error::NumbersSpent { .. }
                 | Error::Damaged { .. }
                 | Error::Journal { .. }
         )
@@ -262,7 +314,10 @@ impl Error {
         self.is_bad_file()
             && !matches!(
                 self.cause(),
-                Error::NotABloomfile { .. } | Error::Version { .. } | Error::Features { .. }
+                Error::NotABloomfile { .. }
+                    | Error::Version { .. }
+                    | Error::Features { .. }
+                    | Error::NumbersSpent { .. }
             )
     }
 
@@ -280,6 +335,20 @@ impl Error {
             Error::Input { source, .. } => source.cause(),
             other => other,
         }
+    }
+
+    /// Whether a writer that was changing slots and tables while they were read may be the reason.
+    pub(crate) fn is_torn(&self) -> bool {
+        matches!(
+            self,
+            Error::Checksum { .. }
+                | Error::PageTable { .. }
+                | Error::PageEntry { .. }
+                | Error::Field { .. }
+                | Error::Length { .. }
+                | Error::NoSlot
+                | Error::SlotLost { .. }
+        )
     }
 
     pub(crate) fn of_input(self, path: &Path) -> Error {

@@ -1,20 +1,20 @@
 //! A file as someone finds it who does not write it: headers, health, journal, and its maps.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::engine::{
-    Active, Checked, Journalled, Loaded, PageCheck, SegmentSet, check_pages, load, read_table,
+    Active, FilePages, Journalled, Loaded, PageCheck, SegmentSet, check_segment, load,
     region_extents, regions, visit_table,
 };
 use crate::error::{Error, Result};
-use crate::format::{Extent, Slot, State, Superblock, region_of};
+use crate::format::{Extent, JOURNAL_OFFSET, SLOT_OFFSETS, SegmentRecord, Slot, State, Superblock};
 use crate::geometry::Geometry;
 use crate::kernel::Cells;
 use crate::report::{Counted, Health};
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
+use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, try_lock};
 
 /// How often headers are read again when a writer changed them meanwhile, and how long apart.
 pub(crate) const TRIES: u32 = 50;
@@ -76,36 +76,24 @@ pub(crate) fn map_segments(
     Ok(set)
 }
 
-/// Holds every page of an examined file, which nobody writes, against its tables and journal: one
-/// check for each segment.
-pub(crate) fn check_file(
-    medium: &FileMedium,
-    examined: &Examined,
-    segments: &SegmentSet<Cells<FileMap>>,
-) -> Result<Vec<PageCheck>> {
-    let Examined { loaded, journalled, .. } = examined;
+/// Holds every page of an examined file against its tables and journal: one check for each segment.
+pub(crate) fn check_file(medium: &FileMedium, examined: &Examined) -> Result<Vec<PageCheck>> {
+    let Examined { loaded, health, journalled, .. } = examined;
     let (superblock, slot) = (&loaded.superblock, &loaded.slot);
-    let mut checks = Vec::new();
-    for (index, record) in slot.segments.iter().enumerate() {
-        let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
-        let table = read_table(medium, record, superblock.cells.bits())?;
-        let changes = journalled.as_ref().map(|journalled| &journalled.changes[index]);
-        checks.push(check_pages(Checked {
-            geometry: &record.geometry,
-            words: segments.region(region).unwrap_or(&segments.first).words(),
-            cell_bits: superblock.cells.bits(),
-            table: &table,
-            before: changes.map_or(&[][..], |changes| &changes.before),
-        }));
-    }
-    Ok(checks)
+    let (journalled, live) = (journalled.as_ref(), *health == Health::Live);
+    let check = |(index, record): (usize, &SegmentRecord)| {
+        let file = FilePages::new(medium, index, record.extent(superblock.cells.bits()));
+        check_segment(medium, (loaded, index), journalled, live, &file)
+    };
+    slot.segments.iter().enumerate().map(check).collect()
 }
 
 /// A file as someone finds it who does not write it.
 pub(crate) struct Examined {
     pub(crate) loaded: Loaded,
     pub(crate) health: Health,
-    /// What the journal says, when the writer crashed.
+    /// What the journal says of an open file, whether a writer has it or had it. `None` as well where
+    /// slots were written while it was read: the data are complete then.
     pub(crate) journalled: Option<Journalled>,
     /// What the page table of each segment counts.
     pub(crate) counted: Vec<Counted>,
@@ -126,17 +114,12 @@ impl Examined {
 pub(crate) fn examine(medium: &FileMedium) -> Result<Examined> {
     let mut tries = TRIES;
     loop {
+        let before = slots(medium);
         let result = examine_once(medium);
-        let torn = matches!(
-            &result,
-            Err(Error::Checksum { .. }
-                | Error::PageTable { .. }
-                | Error::Field { .. }
-                | Error::Length { .. }
-                | Error::NoSlot
-                | Error::SlotLost { .. })
-        );
-        if !torn || tries == 0 || !is_locked(medium)? {
+        let torn = result.as_ref().is_err_and(Error::is_torn);
+        // A writer may also have come, torn this and gone.
+        let moved = torn && (before != slots(medium) || is_locked(medium)?);
+        if !moved || tries == 0 {
             return result;
         }
         tries -= 1;
@@ -144,25 +127,14 @@ pub(crate) fn examine(medium: &FileMedium) -> Result<Examined> {
     }
 }
 
+/// The bytes of both slots, if they can be read.
+fn slots(medium: &FileMedium) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; (JOURNAL_OFFSET - SLOT_OFFSETS[0]) as usize];
+    medium.read_at(&mut bytes, SLOT_OFFSETS[0]).ok().map(|()| bytes)
+}
+
 fn examine_once(medium: &FileMedium) -> Result<Examined> {
-    let mut loaded = load(medium)?;
-    let mut health = Health::Clean;
-    let mut journalled = None;
-    if loaded.slot.state == State::Open {
-        health = Health::Live;
-        if let Some(_unlocked) = SharedLock::take(medium)? {
-            // No writer is there, and none can come before this lock is let go: what the headers
-            // say now is final.
-            loaded = load(medium)?;
-            health = Health::Clean;
-            if loaded.slot.state == State::Open {
-                let read = Journalled::read(medium, &loaded.superblock, &loaded.slot)?;
-                read.refuse_hole()?;
-                journalled = Some(read);
-                health = Health::Crashed;
-            }
-        }
-    }
+    let Found { loaded, health, journalled } = find(medium)?;
     let cell_bits = loaded.superblock.cells.bits();
     let mut counted = Vec::new();
     for segment in &loaded.slot.segments {
@@ -176,8 +148,53 @@ fn examine_once(medium: &FileMedium) -> Result<Examined> {
     Ok(Examined { loaded, health, journalled, counted })
 }
 
+/// Headers and journal, as far as they belong together.
+struct Found {
+    loaded: Loaded,
+    health: Health,
+    journalled: Option<Journalled>,
+}
+
+/// How often slots and journal are read again because a slot was written in between.
+const JOURNAL_TRIES: u32 = 5;
+
+/// Reads the headers and, of an open file, the journal. Whether a lock is held says what the file is
+/// called and nothing else: a writer that recovers holds one before the data are complete, and so
+/// may anyone who can read the file (F-107).
+fn find(medium: &FileMedium) -> Result<Found> {
+    for _ in 0..JOURNAL_TRIES {
+        // Before the slots: no writer can then have come, recovered and gone in between.
+        let locked = is_locked(medium)?;
+        let loaded = load(medium)?;
+        if loaded.slot.state == State::Clean {
+            return Ok(Found { loaded, health: Health::Clean, journalled: None });
+        }
+        let read = || Journalled::read(medium, &loaded.superblock, &loaded.slot);
+        let mut journalled = read()?;
+        // A writer fills records while they are read, so that some seem to be missing in front of
+        // a sync that came later. What had been synced is in front of all those, and is missing the
+        // second time as well (F-91).
+        let hole = journalled.hole;
+        if hole.is_some() {
+            journalled = read()?;
+        }
+        if load(medium)?.signature != loaded.signature {
+            continue;
+        }
+        if journalled.hole == hole {
+            journalled.refuse_hole()?;
+        }
+        let health = if locked { Health::Live } else { Health::Crashed };
+        return Ok(Found { loaded, health, journalled: Some(journalled) });
+    }
+    // Slots that move on all the time are a live writer's, and its data are complete.
+    let loaded = load(medium)?;
+    let health = if loaded.slot.state == State::Clean { Health::Clean } else { Health::Live };
+    Ok(Found { loaded, health, journalled: None })
+}
+
 /// Whether a writer has the file.
-fn is_locked(medium: &FileMedium) -> Result<bool> {
+pub(crate) fn is_locked(medium: &FileMedium) -> Result<bool> {
     Ok(SharedLock::take(medium)?.is_none())
 }
 
@@ -187,13 +204,9 @@ struct SharedLock<'a>(&'a File);
 impl<'a> SharedLock<'a> {
     /// The lock, unless a writer has the file.
     fn take(medium: &'a FileMedium) -> Result<Option<Self>> {
-        match medium.file().try_lock_shared() {
-            Ok(()) => Ok(Some(SharedLock(medium.file()))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => {
-                Err(Error::Io { action: "ask for a lock on the file", source })
-            }
-        }
+        let taken = try_lock(|| medium.file().try_lock_shared())
+            .map_err(Error::io("ask for a lock on the file"))?;
+        Ok(taken.then_some(SharedLock(medium.file())))
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::kernel::Cells;
 use crate::storage::Map;
+use crate::sync::Share;
 
 /// Hashes of one thread in one round: bounds the memory, 8 bytes for each.
 const SHARE: usize = 1 << 20;
@@ -116,11 +117,16 @@ fn fill_round<Q: Map>(
     let threads = sorted.len();
     let share = range.len().div_ceil(threads);
     std::thread::scope(|scope| {
-        for (thread, sorted) in sorted.iter_mut().enumerate() {
-            let start = (range.start + thread * share).min(range.end);
-            let share = start..(start + share).min(range.end);
-            scope.spawn(move || sorted.sort(cells, regions, share.map(hash)));
-        }
+        let sorters: Vec<_> = sorted
+            .iter_mut()
+            .enumerate()
+            .map(|(thread, sorted)| {
+                let start = (range.start + thread * share).min(range.end);
+                let share = start..(start + share).min(range.end);
+                Share::start(scope, move || sorted.sort(cells, regions, share.map(hash)))
+            })
+            .collect();
+        sorters.into_iter().for_each(Share::finish);
     });
     let sorted = &*sorted;
     std::thread::scope(|scope| {
@@ -128,17 +134,14 @@ fn fill_round<Q: Map>(
         let fillers: Vec<_> = (0..threads)
             .map(|thread| {
                 let mine = (thread * share)..((thread + 1) * share).min(regions.count);
-                scope.spawn(move || {
+                Share::start(scope, move || {
                     mine.flat_map(|region| sorted.iter().map(move |sorted| sorted.region(region)))
                         .map(|hashes| fill_in_order(cells, 0..hashes.len(), |at| hashes[at]))
                         .sum::<u64>()
                 })
             })
             .collect();
-        fillers
-            .into_iter()
-            .map(|filler| filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .sum()
+        fillers.into_iter().map(Share::finish).sum()
     })
 }
 

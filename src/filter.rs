@@ -1,30 +1,26 @@
 //! A filter opened for reading and writing.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::format::{CellKind, encode_metadata};
+use crate::error::Result;
+use crate::format::CellKind;
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
 use crate::report::Recovery;
-use crate::storage::FileMedium;
-
-/// How often, and how long apart, a writer tries for the lock: readers of a crashed file hold it
-/// for the blink in which they read its journal.
-const LOCK_TRIES: u32 = 5;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
+use crate::storage::{FileMedium, open_for_writing};
 
 /// A filter file opened for reading and writing.
 ///
 /// One process at a time may have a file open as a `Filter`; any number of threads share it by
 /// reference. What was added is visible to [`Reader`](crate::Reader)s in other processes as soon
 /// as `add` returns, and safe from a power cut once [`sync`](Filter::sync) returns.
+///
+/// A filter belongs to the process that opened it. In a child that was forked from that process,
+/// every call that writes gives [`Error::Forked`](crate::Error::Forked), and dropping the filter leaves the file alone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -65,7 +61,7 @@ impl Filter {
     ///
     /// Every page is verified; a file whose writer crashed is recovered, and
     /// [`recovery`](Filter::recovery) says what that found. A file that is being written by
-    /// another process gives [`Error::Locked`].
+    /// another process gives [`Error::Locked`](crate::Error::Locked).
     ///
     /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
     /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
@@ -195,7 +191,7 @@ impl Filter {
     /// Takes in every key of another file, durably: it ends in a checkpoint.
     ///
     /// The file has this filter's size or a whole multiple of it, and the same seed, layout and
-    /// rows; otherwise it is refused with [`Error::Incompatible`]. It is verified from end to end
+    /// rows; otherwise it is refused with [`Error::Incompatible`](crate::Error::Incompatible). It is verified from end to end
     /// before the first bit of this filter changes, and read as it is now: keys that another
     /// process added since the reader was opened come as well. Other threads may add and ask
     /// meanwhile. The number of [`adds`](Filter::adds) rises by the keys that the bits say are
@@ -237,10 +233,10 @@ impl Filter {
 
     /// Takes a key out of a counting filter.
     ///
-    /// A key that is certainly not in gives [`Error::NotPresent`] and changes nothing. Taking out a
+    /// A key that is certainly not in gives [`Error::NotPresent`](crate::Error::NotPresent) and changes nothing. Taking out a
     /// key that was never added, and is reported as present by mistake, may lose others: only take
     /// out what was added. Of a filter with several segments, a key that more than one seems to
-    /// hold gives [`Error::Ambiguous`].
+    /// hold gives [`Error::Ambiguous`](crate::Error::Ambiguous).
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -332,16 +328,20 @@ impl Filter {
         self.engine.committed().slot.metadata.clone()
     }
 
-    /// Sets a pair, or removes it; durable with the next checkpoint or close.
+    /// Sets a pair, or removes it; durable with the next checkpoint or close. Threads may set
+    /// different pairs at the same time.
     pub fn set_metadata(&self, key: &str, value: Option<&str>) -> Result<()> {
-        let mut metadata = self.metadata();
-        match value {
-            Some(value) => metadata.insert(key.to_owned(), value.to_owned()),
-            None => metadata.remove(key),
-        };
-        encode_metadata(&metadata)?;
-        self.engine.set_metadata(metadata);
-        Ok(())
+        self.engine.set_metadata(key, value)
+    }
+
+    /// Pages whose checksums were replaced in this session without proof that they are what was
+    /// written: of those that take adds, while the journal is full or there is none, nothing tells
+    /// which cells are new. 0 when every checkpoint could hold its pages against the records.
+    ///
+    /// A checkpoint that finds a page that is not what was written, because something changed the
+    /// file under this handle, is [`Error::Damaged`](crate::Error::Damaged) and changes nothing.
+    pub fn pages_unverified(&self) -> u64 {
+        self.engine.pages_unverified()
     }
 
     /// What recovery found, if the file's last writer had crashed.
@@ -358,34 +358,9 @@ impl Filter {
 impl Drop for Filter {
     fn drop(&mut self) {
         if !self.closed && !self.engine.is_poisoned() {
-            // Nobody is left to tell; the file stays recoverable whatever happens here.
+            // There is no caller to tell; the file stays recoverable whatever happens here. In a
+            // forked child this does nothing: the file is the parent's.
             let _ = self.engine.close();
         }
     }
-}
-
-/// Opens a file with the writer's lock on it.
-pub(crate) fn open_for_writing(path: &Path) -> Result<FileMedium> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(Error::io("open the file for writing"))?;
-    lock(&file)?;
-    Ok(FileMedium::new(file))
-}
-
-/// Takes the writer's lock.
-fn lock(file: &File) -> Result<()> {
-    for left in (0..LOCK_TRIES).rev() {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(source)) => {
-                return Err(Error::Io { action: "lock the file", source });
-            }
-            Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => {}
-        }
-    }
-    Err(Error::Locked)
 }

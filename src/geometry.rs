@@ -268,6 +268,12 @@ impl Geometry {
         address / unit * used + if rest < used { rest } else { used }
     }
 
+    /// Whether a key can fall on the cell with this address (F-56).
+    pub(crate) const fn is_usable(&self, address: u64, cell_bits: u32) -> bool {
+        let (unit, used) = self.unit(cell_bits);
+        address < self.blocks * self.block_span(cell_bits) && address % unit < used
+    }
+
     /// Cells of a data page that a key can fall on.
     pub(crate) const fn page_cells(&self, page: u64, cell_bits: u32) -> u64 {
         let span = 8 * PAGE_BYTES / cell_bits as u64;

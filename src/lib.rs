@@ -35,6 +35,18 @@
 //! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
+//! **A "no" is certain.** Every byte of a file is under a checksum, and a [`Reader`] checks a page
+//! when an answer first rests on it: opening reads no data, and look-ups cost nothing more once all
+//! pages are checked. A damaged page answers "maybe" for every key; [`Reader::try_contains`] gives the
+//! error instead, [`Reader::health`] and [`Reader::stats`] tell what was found so far.
+//! [`ReadOptions::verify`] checks everything at opening, [`ReadOptions::trust`] nothing. Damage that
+//! comes after a page was checked, and pages that a power cut or a full journal left without a
+//! checksum (`pages_unverifiable`), are not seen.
+//!
+//! Files are replaced by renaming others over them, as [`Options::build`] does. A file that another
+//! program cuts short or writes over while it is mapped raises SIGBUS, as does a disk that fails:
+//! [`Access::Memory`] maps nothing, [`catch_bus_errors`] ends the process with a message.
+//!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with
 //! `BLOOMFILE_KERNEL=simd` without AVX-512 alone; the answers are the same.
@@ -74,12 +86,12 @@ pub use ops::{
 };
 pub use options::{GrowthStage, Options};
 pub use plan::Plan;
-pub use reader::{Access, ReadOptions, Reader};
+pub use reader::{Access, ReadOptions, Reader, ReaderStats};
 pub use report::{
     BlockLoads, Detail, Explained, Health, Inspection, LoadBin, PageInspection, Recovery, Repair,
     SegmentInspection, Verification, block_loads, explain, inspect, inspect_pages, repair, verify,
 };
-pub use storage::discard_unfinished;
+pub use storage::{catch_bus_errors, discard_unfinished};
 
 /// Runs the README's example.
 #[cfg(doctest)]

@@ -17,7 +17,7 @@ use crate::format::{
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
 use crate::plan::{self, Plan};
 use crate::random;
-use crate::storage::Draft;
+use crate::storage::{Draft, Target};
 
 /// Journal of a new file: this part of its data, within [`DEFAULT_JOURNAL_BYTES`].
 ///
@@ -29,8 +29,8 @@ use crate::storage::Draft;
 /// 16th of the data on, checkpoints hardly count.
 const DEFAULT_JOURNAL_PART: u64 = 16;
 
-/// A small journal is not worth saving on. Whoever opens a crashed file holds all bits of its
-/// journal in memory, 16 bytes for each: 128 MiB for 16 MiB of journal and 8 rows.
+/// A small journal is not worth saving on. To open a crashed file takes memory for all bits
+/// that its journal names, 4 bytes for each: 32 MiB for 16 MiB of journal and 8 rows.
 const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 20;
 
 /// Describes a new filter, then makes it.
@@ -169,6 +169,10 @@ impl Options {
     }
 
     /// Whether an existing file of that name is replaced; by default it is an error.
+    ///
+    /// The old file is locked until the new one has its name, so that no writer loses what it adds;
+    /// with a writer it gives [`Error::Locked`]. Owner, group and mode stay, a symbolic link is
+    /// followed to its file, and what is no regular file is refused.
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self
@@ -264,10 +268,13 @@ impl Options {
         let plan = self.plan()?;
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
-        let draft = Draft::new(path.as_ref(), file_bytes(&superblock, &plan), self.replace)?;
+        let target = Target::new(path.as_ref(), self.replace)?;
+        let draft = Draft::new(target, file_bytes(&superblock, &plan))?;
         create_file(&draft.medium()?, &superblock, &plan, metadata)?;
-        let medium = draft.publish()?;
-        Ok(Filter::from_engine(Engine::open_new(medium)?))
+        // Opened before it has a name: if that fails, there is no file that was not there before.
+        let filter = Filter::from_engine(Engine::open_new(draft.medium()?)?);
+        draft.publish()?;
+        Ok(filter)
     }
 
     /// Starts a file that is filled in bulk and appears under its name when it is finished.
@@ -291,7 +298,8 @@ impl Options {
         let plan = self.plan()?;
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
-        let draft = Draft::new(path.as_ref(), file_bytes(&superblock, &plan), self.replace)?;
+        let target = Target::new(path.as_ref(), self.replace)?;
+        let draft = Draft::new(target, file_bytes(&superblock, &plan))?;
         Builder::new(draft, superblock, &plan, metadata, self.uuid.is_none())
     }
 

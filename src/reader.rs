@@ -1,20 +1,29 @@
 //! A filter opened for reading.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+mod answer;
+mod open;
+mod options;
+mod touch;
+mod watch;
 
-use crate::engine::{Active, Loaded, SIGNATURE_WORDS, SegmentSet, SlotSignature, load};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub use options::{Access, ReadOptions};
+pub use touch::ReaderStats;
+
+use crate::engine::{Loaded, PAGE_WORDS, SegmentSet};
 use crate::error::{Error, Result};
-use crate::examine::{Examined, PAUSE, TRIES, check_file, examine, map_segment, map_segments};
-use crate::format::{CellKind, JOURNAL_OFFSET, Shape, region_of};
+use crate::examine::{Examined, examine, map_segments};
+use crate::format::{CellKind, Shape};
 use crate::geometry::Geometry;
 use crate::hash::Hasher;
 use crate::kernel::Cells;
 use crate::report::Health;
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, Use, Words};
+use crate::storage::{FileMap, FileMedium, Map, Mapping, Use};
+use open::{check_all, listed, must_be_sound, refuse_damage, replay, still_listed, untouched};
+use touch::Touched;
+use watch::Watch;
 
 /// A filter file opened for reading only.
 ///
@@ -41,122 +50,19 @@ pub struct Reader {
     simple: bool,
     /// The data as the file has it.
     segments: SegmentSet<Cells<FileMap>>,
-    /// The data with a crashed writer's journal in it, newest segment first: good until a writer
-    /// has recovered the file itself.
+    /// The data with the journal of an open slot in it, newest segment first, where the file does
+    /// not hold all of that yet: good until a slot is written, which a writer does once it has
+    /// recovered the file itself.
     replayed: Option<Vec<Cells<FileMap>>>,
     /// What tells when the slots change; `None` where that does not matter.
     watch: Option<Box<Watch>>,
+    /// What is known of the pages; `None` where they are trusted.
+    touched: Option<Box<Touched>>,
     examined: Examined,
 }
 
-/// Sees a writer write slots.
-struct Watch {
-    /// The file up to the journal.
-    headers: FileMap,
-    /// The slots' signature at opening.
-    opened: SlotSignature,
-    /// The slots' signature when they were last read.
-    seen: [[AtomicU64; 2]; 2],
-    /// Held while they are read again.
-    refresh: Mutex<()>,
-}
-
-impl Watch {
-    fn signature(&self) -> SlotSignature {
-        SIGNATURE_WORDS.map(|slot| slot.map(|word| self.headers.words().load(word)))
-    }
-
-    fn seen(&self) -> SlotSignature {
-        [0, 1].map(|slot| [0, 1].map(|word| self.seen[slot][word].load(Ordering::Acquire)))
-    }
-
-    fn see(&self, signature: SlotSignature) {
-        for (seen, signature) in self.seen.iter().flatten().zip(signature.iter().flatten()) {
-            seen.store(*signature, Ordering::Release);
-        }
-    }
-}
-
-/// How a file is opened for reading.
-///
-/// ```
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("keys.bloom");
-/// # bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?.close()?;
-/// use bloomfile::ReadOptions;
-///
-/// let reader = ReadOptions::new().verify(true).open(&path)?;
-/// # Ok::<(), bloomfile::Error>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct ReadOptions {
-    verify: bool,
-    access: Access,
-    warm_up: bool,
-}
-
-/// Where a reader looks keys up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Access {
-    /// In the mapped file: opening reads next to nothing, all processes share the memory, and
-    /// what a writer adds is seen at once.
-    #[default]
-    Mapped,
-    /// In a copy in memory of its own, as of opening, in huge pages where the system has them.
-    ///
-    /// Opening reads all of the file. After that nothing that happens to the file matters: for
-    /// media that may fail or go away, and for files that other programs may cut short, where a
-    /// mapped look-up would end the process with SIGBUS.
-    Memory,
-}
-
-impl ReadOptions {
-    /// As [`Reader::open`] does it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether every data page is checked before the first look-up; by default only the headers
-    /// and the page table are, so that opening takes no longer for a large file.
-    pub fn verify(mut self, verify: bool) -> Self {
-        self.verify = verify;
-        self
-    }
-
-    /// Whether look-ups are in the mapped file or in a copy in memory.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("keys.bloom");
-    /// # let filter = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?;
-    /// # filter.add(b"sheep")?;
-    /// # filter.close()?;
-    /// use bloomfile::{Access, ReadOptions};
-    ///
-    /// let reader = ReadOptions::new().access(Access::Memory).verify(true).open(&path)?;
-    /// std::fs::write(&path, "cut short").unwrap();
-    /// assert!(reader.contains(b"sheep"));
-    /// # Ok::<(), bloomfile::Error>(())
-    /// ```
-    pub fn access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
-    }
-
-    /// Whether the system is told to read all of a mapped file into its cache right away; by
-    /// default each page is read when the first look-up needs it.
-    pub fn warm_up(mut self, warm_up: bool) -> Self {
-        self.warm_up = warm_up;
-        self
-    }
-
-    /// Opens a file.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
-        let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-        Reader::from_medium(FileMedium::new(file), self)
-    }
-}
+/// How often a file is copied into memory again because its segments changed.
+const COPIES: u32 = 50;
 
 impl Reader {
     /// Opens a file: reads its headers and page table, maps its data.
@@ -168,111 +74,96 @@ impl Reader {
     }
 
     fn from_medium(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
-        let examined = examine(&medium)?;
-        let Examined { loaded, health, journalled, .. } = &examined;
-        let (superblock, slot) = (&loaded.superblock, &loaded.slot);
-        let in_memory = options.access == Access::Memory;
-        let mut segments = match options.access {
-            Access::Mapped => map_segments(&medium, superblock, slot, Mapping::ReadOnly)?,
-            Access::Memory => map_segments(&medium, superblock, slot, Mapping::Memory)?,
-        };
-        // A clean slot beside a damaged one: the damaged one may be the newer, so the clean one
-        // has to prove itself (F-34).
-        let doubtful = *health == Health::Clean && loaded.other_slot_damaged;
-        if (options.verify && *health != Health::Live) || doubtful {
-            segments.all().for_each(|segment| segment.expect(Use::Scan));
-            for (index, check) in check_file(&medium, &examined, &segments)?.iter().enumerate() {
-                match health {
-                    Health::Clean => check.refuse_unless_exact(index)?,
-                    _ => check.refuse_damage(index)?,
-                }
-            }
+        match options.access {
+            Access::Mapped => Self::mapped(medium, options),
+            Access::Memory => Self::in_memory(medium, options),
         }
-        if !in_memory {
-            for segment in segments.all() {
-                // Both stay in force: what is wanted now is read, what is missed later is not
-                // guessed.
-                if options.warm_up {
-                    segment.expect(Use::All);
-                }
-                segment.expect(Use::LookUps);
-            }
-        }
-        let mut replayed = None;
-        if let Some(journalled) = journalled.as_ref().filter(|_| in_memory) {
-            for (index, changes) in journalled.changes.iter().enumerate() {
-                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
-                changes.apply_private(segments.region(region).unwrap_or(&segments.first));
-            }
-        } else if let Some(journalled) = journalled {
-            let mut copies = Vec::new();
-            for (record, changes) in slot.segments.iter().zip(&journalled.changes).rev() {
-                let copy = map_segment(
-                    &medium,
-                    superblock,
-                    record.geometry,
-                    record.offset,
-                    Mapping::Private,
-                )?;
-                changes.apply_private(&copy);
-                copies.push(copy);
-            }
-            replayed = Some(copies);
-        }
-        // A copy in memory stays as it is, whatever becomes of the file.
-        let changing = superblock.shape() != Shape::Fixed && !in_memory;
-        let watch = match changing || replayed.is_some() {
-            true => Some(Box::new(Watch {
-                headers: medium
-                    .map(0..JOURNAL_OFFSET, Mapping::ReadOnly)
-                    .map_err(Error::io("map the file"))?,
-                opened: loaded.signature,
-                seen: loaded.signature.map(|slot| slot.map(AtomicU64::new)),
-                refresh: Mutex::new(()),
-            })),
-            false => None,
-        };
-        let simple = watch.is_none() && superblock.shape() == Shape::Fixed;
-        if simple {
-            segments.first.open_shortcut();
-        }
-        Ok(Reader {
-            medium,
-            hasher: Hasher::new(superblock.hash_seed),
-            simple,
-            segments,
-            replayed,
-            watch,
-            examined,
-        })
     }
 
-    /// The same file, as it is now.
-    pub(crate) fn reopen(&self) -> Result<Self> {
-        let medium = self.medium.try_clone().map_err(Error::io("open the file"))?;
-        Self::from_medium(medium, &ReadOptions::new())
+    /// Looks keys up in the file.
+    fn mapped(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
+        let mut examined = examine(&medium)?;
+        let Loaded { superblock, slot, .. } = &examined.loaded;
+        let segments = map_segments(&medium, superblock, slot, Mapping::ReadOnly)?;
+        let must_be_sound = must_be_sound(&examined, options);
+        let mut touched = None;
+        if must_be_sound || !options.trust {
+            touched = Some(untouched(&examined.loaded));
+        }
+        if let Some(touched) = touched.as_ref().filter(|_| must_be_sound) {
+            check_all(&medium, &examined, &segments, touched, false)?;
+            refuse_damage(&examined.loaded, touched)?;
+        }
+        for segment in segments.all() {
+            // Both stay in force: what is wanted now is read, what is missed later is not guessed.
+            if options.warm_up {
+                segment.expect(Use::All);
+            }
+            segment.expect(Use::LookUps);
+        }
+        let replayed = replay(&medium, &mut examined, &segments)?;
+        let changing = examined.loaded.superblock.shape() != Shape::Fixed;
+        let mut watch = None;
+        if changing || replayed.is_some() || touched.is_some() {
+            watch = Some(Box::new(Watch::new(&medium, examined.loaded.signature)?));
+        }
+        Ok(Self::new(medium, examined, segments, replayed, watch, touched))
+    }
+
+    /// Looks keys up in a copy, which stays as it is, whatever becomes of the file.
+    fn in_memory(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
+        for _ in 0..COPIES {
+            let examined = examine(&medium)?;
+            let Loaded { superblock, slot, .. } = &examined.loaded;
+            let segments = map_segments(&medium, superblock, slot, Mapping::Memory)?;
+            let must_be_sound = must_be_sound(&examined, options);
+            let touched = untouched(&examined.loaded);
+            if must_be_sound || !options.trust {
+                check_all(&medium, &examined, &segments, &touched, true)?;
+            }
+            if let Some(journalled) = &examined.journalled {
+                for (index, changes) in journalled.changes.iter().enumerate() {
+                    changes.apply_private(listed(&examined.loaded, &segments, index));
+                }
+            }
+            if !still_listed(&medium, &examined.loaded) {
+                continue;
+            }
+            if must_be_sound {
+                refuse_damage(&examined.loaded, &touched)?;
+            }
+            // Every key may be in a damaged page.
+            for (region, page) in touched.damaged() {
+                let data = segments.region(region).unwrap_or(&segments.first);
+                let words = page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS;
+                words.for_each(|word| data.store(word, u64::MAX));
+            }
+            touched.prove();
+            return Ok(Self::new(medium, examined, segments, None, None, Some(touched)));
+        }
+        Err(Error::Unsettled)
+    }
+
+    fn new(
+        medium: FileMedium,
+        examined: Examined,
+        segments: SegmentSet<Cells<FileMap>>,
+        replayed: Option<Vec<Cells<FileMap>>>,
+        watch: Option<Box<Watch>>,
+        touched: Option<Touched>,
+    ) -> Self {
+        let superblock = &examined.loaded.superblock;
+        let simple = replayed.is_none() && superblock.shape() == Shape::Fixed;
+        if simple && touched.as_ref().is_none_or(Touched::is_proven) {
+            segments.first.open_shortcut();
+        }
+        let hasher = Hasher::new(superblock.hash_seed);
+        let touched = touched.map(Box::new);
+        Reader { medium, hasher, simple, segments, replayed, watch, touched, examined }
     }
 
     pub(crate) fn medium(&self) -> &FileMedium {
         &self.medium
-    }
-
-    pub(crate) fn examined(&self) -> &Examined {
-        &self.examined
-    }
-
-    /// The data of a segment, by its place in the slot that was read at opening.
-    pub(crate) fn words_of(&self, index: usize) -> &Words {
-        match (&self.replayed, &self.watch) {
-            (Some(copies), Some(watch)) if watch.signature() == watch.opened => {
-                copies[copies.len() - 1 - index].words()
-            }
-            _ => {
-                let Loaded { superblock, slot, .. } = &self.examined.loaded;
-                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
-                self.segments.region(region).unwrap_or(&self.segments.first).words()
-            }
-        }
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
@@ -280,8 +171,18 @@ impl Reader {
     pub fn contains(&self, key: &[u8]) -> bool {
         match self.segments.first.shortcut() {
             Some(shortcut) => shortcut.contains(shortcut.hash(&self.hasher, key)),
-            None => self.contains_otherwise(self.hasher.hash_elsewhere(key)),
+            None => self.contains_key(key),
         }
+    }
+
+    /// As [`contains`](Self::contains), as long as not all pages are checked.
+    #[inline(never)]
+    fn contains_key(&self, key: &[u8]) -> bool {
+        if let Some(shortcut) = self.segments.first.closed_shortcut().filter(|_| self.simple) {
+            let hash = shortcut.hash(&self.hasher, key);
+            return shortcut.contains(hash) || !self.is_certain(hash);
+        }
+        self.contains_otherwise(self.hasher.hash_elsewhere(key))
     }
 
     /// Whether the key of a hash may be in.
@@ -293,57 +194,15 @@ impl Reader {
         }
     }
 
+    /// A look-up where not all is known of the pages, or several segments, copies or counters have
+    /// a say.
     #[inline(never)]
     fn contains_otherwise(&self, hash: u64) -> bool {
         if self.simple {
-            return self.segments.first.contains(hash);
+            let first = &self.segments.first;
+            return first.contains(hash) || !self.is_certain(hash);
         }
-        let Some(watch) = &self.watch else {
-            return self.segments.newest_first().any(|segment| segment.contains(hash));
-        };
-        let signature = watch.signature();
-        if let Some(copies) = &self.replayed
-            && signature == watch.opened
-        {
-            return copies.iter().any(|copy| copy.contains(hash));
-        }
-        // What cannot be read may hold the key.
-        if signature != watch.seen() && self.refresh(watch).is_err() {
-            return true;
-        }
-        self.segments.newest_first().any(|segment| segment.contains(hash))
-    }
-
-    /// Reads the slots again after a writer wrote one: it may list another segment.
-    #[cold]
-    fn refresh(&self, watch: &Watch) -> Result<()> {
-        let _one_at_a_time = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tries = TRIES;
-        let loaded = loop {
-            match load(&self.medium) {
-                // A slot in the middle of being written looks damaged: it is read again.
-                Ok(loaded) if !loaded.other_slot_damaged || tries == 0 => break loaded,
-                Err(error) if tries == 0 => return Err(error),
-                _ => {
-                    tries -= 1;
-                    std::thread::sleep(PAUSE);
-                }
-            }
-        };
-        let (superblock, slot) = (&loaded.superblock, &loaded.slot);
-        if superblock.shape() == Shape::Growing {
-            for (region, record) in slot.segments.iter().enumerate() {
-                if self.segments.region(region).is_none() {
-                    let (geometry, offset) = (record.geometry, record.offset);
-                    let segment =
-                        map_segment(&self.medium, superblock, geometry, offset, Mapping::ReadOnly)?;
-                    self.segments.add(region, segment);
-                }
-            }
-        }
-        self.segments.activate(Active::of(superblock, slot));
-        watch.see(loaded.signature);
-        Ok(())
+        self.answer(hash).unwrap_or(true)
     }
 
     /// Whether each of many keys may be in: fills `found` with one answer per key.
@@ -381,10 +240,31 @@ impl Reader {
     #[inline]
     fn fill_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
         if self.simple {
-            return self.segments.first.contains_batch(hash, found);
+            let first = &self.segments.first;
+            if self.touched.as_ref().is_none_or(|touched| touched.is_proven()) {
+                return first.contains_batch(hash, found);
+            }
+            return self.fill_checked(hash, found);
         }
         for (at, found) in found.iter_mut().enumerate() {
             *found = self.contains_otherwise(hash(at));
+        }
+    }
+
+    /// A batch, some of whose pages are to be checked.
+    #[inline(never)]
+    fn fill_checked(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        const PIECE: usize = 1024;
+        let mut hashes = [0; PIECE];
+        for (piece, found) in found.chunks_mut(PIECE).enumerate() {
+            let hashes = &mut hashes[..found.len()];
+            for (at, place) in hashes.iter_mut().enumerate() {
+                *place = hash(piece * PIECE + at);
+            }
+            self.segments.first.contains_batch(|at| hashes[at], found);
+            for (found, &hash) in found.iter_mut().zip(&*hashes) {
+                *found = *found || !self.is_certain(hash);
+            }
         }
     }
 
@@ -413,9 +293,13 @@ impl Reader {
         self.examined.loaded.superblock.uuid
     }
 
-    /// How the file was found: clean, being written, or left by a crash.
+    /// How the file was found: clean, being written, or left by a crash; [`Health::Damaged`] once an
+    /// answer rested on a damaged page.
     pub fn health(&self) -> Health {
-        self.examined.health
+        match self.touched.as_ref().is_some_and(|touched| touched.is_damaged()) {
+            true => Health::Damaged,
+            false => self.examined.health,
+        }
     }
 
     /// The pairs kept in the file, as of opening.
@@ -430,7 +314,7 @@ impl Reader {
 
     /// Adds that changed the filter, as of the last checkpoint before opening.
     pub fn adds(&self) -> u64 {
-        self.examined.loaded.slot.segments.iter().map(|segment| segment.adds).sum()
+        self.examined.loaded.slot.adds()
     }
 
     /// The mark that was last synced before opening.

@@ -1,10 +1,12 @@
 //! The locks and counters of the engine, exchanged for watched ones when interleavings are tested:
 //! `RUSTFLAGS="--cfg shuttle" cargo test --lib --target-dir target/shuttle interleavings`.
 
+mod share;
 mod stripes;
 
 use std::sync::atomic::Ordering;
 
+pub(crate) use share::Share;
 pub(crate) use stripes::{AllStripes, StripeGuard, Stripes};
 
 #[cfg(shuttle)]

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bloomfile::{Error, Options, Reader};
+use bloomfile::{Error, Filter, Geometry, Options, Reader};
 
 fn options() -> Options {
     Options::new().capacity(100_000).false_positive_rate(0.01).journal_bytes(4096)
@@ -161,7 +161,25 @@ fn a_builder_that_is_dropped_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = options().build(folder.path().join("filter")).unwrap();
     builder.add(b"key");
-    assert_eq!(names(folder.path()).len(), 1, "the temporary file");
+    if cfg!(target_os = "linux") {
+        assert!(names(folder.path()).is_empty(), "it has no name yet");
+    }
     drop(builder);
     assert!(names(folder.path()).is_empty());
+}
+
+/// A page table that is read in several pieces: 32,768 entries are one (F-5).
+#[test]
+fn f5_tables_of_many_pages_are_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.bloom");
+    for pages in [32_768, 32_769, 65_537] {
+        let geometry = Geometry::line(8, 64 * pages).unwrap();
+        let options = Options::new().geometry(geometry).journal_bytes(4096).replace(true);
+        let filter = options.create(&path).unwrap();
+        filter.add(b"sheep").unwrap();
+        filter.close().unwrap();
+        assert!(Reader::open(&path).unwrap().contains(b"sheep"), "{pages}");
+        Filter::open(&path).unwrap().close().unwrap();
+    }
 }

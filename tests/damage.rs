@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod support;
+
 use std::path::{Path, PathBuf};
 
 use bloomfile::{
     Error, Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, repair, verify,
 };
+use support::power_cut;
 
 const PAGE: usize = 4096;
 const JOURNAL: usize = 3 * PAGE;
@@ -125,12 +128,12 @@ fn a_crashed_file_is_read_in_full_and_left_alone() {
             let verification = verify(&path).unwrap();
             assert!(verification.is_sound());
             assert_eq!(verification.journal_records, 27);
-            assert!(verification.pages_unsynced.is_empty());
+            assert!(verification.pages_unverifiable.is_empty());
             assert_eq!(&std::fs::read(&path).unwrap(), bytes, "reading changed the file");
             // The reader stays right while a writer recovers the file and goes on.
             let filter = Filter::open(&path).unwrap();
             let recovery = filter.recovery().unwrap();
-            assert_eq!((recovery.records_replayed, recovery.pages_unsynced), (27, 0));
+            assert_eq!((recovery.records_replayed, recovery.pages_unverifiable), (27, 0));
             assert!((0..crash.keys).all(|number| reader.contains(&key(number))));
             for number in crash.keys..crash.keys + 200 {
                 filter.add(&key(number)).unwrap();
@@ -168,14 +171,26 @@ fn every_flipped_bit_of_the_journal_is_refused_or_reported_and_repaired() {
                     crash.check_repair(&path, &what);
                 }
             } else {
-                // The record may be missing, and that is said: as a gap, or by the bits that
-                // nothing explains any more.
+                // In the same boot, bits whose record is missing are damage (F-93). A sync record
+                // has none.
                 let verification = verify(&path).unwrap();
-                let unexplained = verification.pages_unsynced.len() as u64;
+                let sync = record == synced;
+                assert_eq!(verification.pages_damaged.is_empty(), sync, "{what}");
+                assert!(verification.pages_unverifiable.is_empty(), "{what}");
+                if bit % 7 == turn {
+                    assert_eq!(Filter::open(&path).is_ok(), sync, "{what}");
+                }
+                // After a power cut the record may be missing, and that is said: as a gap, or by
+                // the bits that nothing explains any more.
+                power_cut(&mut bytes);
+                let path = crash.write(&bytes);
+                let verification = verify(&path).unwrap();
+                assert_eq!(verification.is_sound(), sync, "{what}");
+                let unexplained = verification.pages_unverifiable.len() as u64;
                 assert!(verification.journal_missing + unexplained > 0, "{what}");
                 let filter = Filter::open(&path).unwrap();
                 let recovery = filter.recovery().unwrap();
-                assert_eq!(recovery.pages_unsynced, unexplained, "{what}");
+                assert_eq!(recovery.pages_unverifiable, unexplained, "{what}");
                 assert_eq!(recovery.records_missing, verification.journal_missing, "{what}");
                 assert!((0..crash.keys).all(|number| filter.contains(&key(number))), "{what}");
             }
@@ -208,10 +223,11 @@ fn the_journal_of_an_earlier_epoch_is_never_used() {
     let mut bytes = std::fs::read(&path).unwrap();
     drop(filter);
     bytes[JOURNAL..JOURNAL + JOURNAL_BYTES].copy_from_slice(&stale);
+    power_cut(&mut bytes);
     let path = crash.write(&bytes);
     let verification = verify(&path).unwrap();
     assert_eq!(verification.journal_records, 0, "stale records were taken for new ones");
-    assert_eq!(verification.pages_unsynced.len(), 1, "the new key's bits go unreported");
+    assert_eq!(verification.pages_unverifiable.len(), 1, "the new key's bits go unreported");
     let filter = Filter::open(&path).unwrap();
     assert_eq!(filter.recovery().unwrap().records_replayed, 0);
     assert_eq!(filter.mark(), 8);
@@ -221,9 +237,12 @@ fn the_journal_of_an_earlier_epoch_is_never_used() {
 #[test]
 fn swapped_and_outdated_pages_are_refused_and_repaired() {
     for geometry in geometries() {
-        for clean in [false, true] {
+        for (clean, cut) in [(false, false), (false, true), (true, false)] {
             let crash = Crash::new(geometry);
             let mut bytes = crash.bytes.clone();
+            if cut {
+                power_cut(&mut bytes);
+            }
             if clean {
                 let path = crash.write(&bytes);
                 Filter::open(&path).unwrap().close().unwrap();
@@ -242,14 +261,14 @@ fn swapped_and_outdated_pages_are_refused_and_repaired() {
             let mut outdated = bytes.clone();
             put(&mut outdated, 0, &[0; PAGE]);
             for (damage, bytes) in [("swapped", swapped), ("outdated", outdated)] {
-                let what = format!("{geometry}, clean {clean}, {damage}");
+                let what = format!("{geometry}, clean {clean}, power cut {cut}, {damage}");
                 let path = crash.write(&bytes);
                 let verification = verify(&path).unwrap();
                 if verification.pages_damaged.is_empty() {
-                    // In an open file a page with more ones than it should have looks like adds
+                    // After a power cut a page with more ones than it should have looks like adds
                     // that were not synced; it is reported as that.
-                    assert!(!clean && damage == "swapped", "{what}");
-                    assert_eq!(verification.pages_unsynced, [0, 1], "{what}");
+                    assert!(cut && damage == "swapped", "{what}");
+                    assert_eq!(verification.pages_unverifiable, [0, 1], "{what}");
                 } else {
                     for result in [
                         Filter::open(&path).map(drop),

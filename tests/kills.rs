@@ -143,7 +143,7 @@ fn what_was_acknowledged_survives_kill_9() {
             filter.mark()
         );
         if let Some(recovery) = filter.recovery() {
-            assert_eq!(recovery.pages_unsynced, 0, "run {run}: {recovery:?}");
+            assert_eq!(recovery.pages_unverifiable, 0, "run {run}: {recovery:?}");
             replayed += recovery.records_replayed;
         }
         checked += acknowledged[1..].iter().sum::<u64>();

@@ -85,7 +85,7 @@ types:
       - id: crc
         type: u4
   slot:
-    doc: A copy of the mutable state; one that was never written is all zeros (F-20, F-21).
+    doc: A copy of the mutable state; a damaged one may hold anything (F-20, F-21).
     seq:
       - id: magic
         size: 8
@@ -123,7 +123,7 @@ types:
           max: 1916
       - id: reserved_1
         size: 4
-      - id: unsynced_pages
+      - id: unverifiable_pages
         type: u8
       - id: repaired_pages
         type: u8
@@ -131,8 +131,10 @@ types:
         type: u8
       - id: next_salt
         type: u8
+      - id: boot_id
+        size: 16
       - id: reserved_2
-        size: 32
+        size: 16
       - id: segments
         type: segment_record
         size: 64

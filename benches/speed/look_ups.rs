@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bloomfile::{Filter, Hasher, Reader};
+use bloomfile::{Filter, Hasher, ReadOptions, Reader};
 
 use crate::contenders::{Rivals, random_words};
-use crate::measure::{Race, keys, touch_ahead};
+use crate::measure::{Race, keys, mix, touch_ahead};
 
 /// Keys of three lengths.
 pub(crate) struct Samples {
@@ -78,6 +78,46 @@ impl Course<'_> {
     }
 }
 
+/// What checking pages costs once all of them are checked: against a reader that trusts the file, in
+/// the same rounds. The one that goes first changes with the round.
+fn checks(path: &Path, checked: &Reader, samples: [(&str, &Samples); 2], report: &mut String) {
+    let trusting = ReadOptions::new().trust(true).open(path).unwrap();
+    let mut found = Vec::new();
+    let (pages, mut round) = (checked.stats().pages, 0);
+    // A hash in the middle of each page; one in a hundred is answered "maybe", which checks nothing.
+    while checked.stats().pages_checked < pages {
+        let step = u64::MAX / pages;
+        let middle = |page| (page * step + step / 2) ^ (mix(page ^ round << 40) >> 40);
+        let hashes: Vec<u64> = (0..pages).map(middle).collect();
+        checked.contains_hash_batch(&hashes, &mut found);
+        round += 1;
+    }
+    writeln!(report, "\n| all pages checked | checked | trusted | batch, checked | batch, trusted |\n|---|---|---|---|---|").unwrap();
+    for (what, samples) in samples {
+        let keys = &samples.sixteen;
+        let mut race = Race::in_passes(keys.len());
+        for round in 0..race.rounds() {
+            for turn in 0..2 {
+                let trust = (round + turn) % 2;
+                let reader = if trust == 1 { &trusting } else { checked };
+                race.time(trust, || keys.iter().filter(|key| reader.contains(&key[..])).count());
+                race.time(2 + trust, || {
+                    reader.contains_batch(keys, &mut found);
+                    found.len()
+                });
+            }
+        }
+        let [one, trusted, batch, trusted_batch] = [0, 1, 2, 3].map(|which| race.best(which));
+        writeln!(
+            report,
+            "| {what}, 16 bytes | {one:.2} ({:.3}) | {trusted:.2} | {batch:.2} ({:.3}) | {trusted_batch:.2} |",
+            one / trusted,
+            batch / trusted_batch,
+        )
+        .unwrap();
+    }
+}
+
 /// Keys that are in and keys that are not, and how exact everyone is.
 pub(crate) fn measure(
     path: &Path,
@@ -100,6 +140,7 @@ pub(crate) fn measure(
         of_sixteen.push(race);
         course.run(&samples.sixty_four).row(report, &format!("{what}, 64 bytes"));
     }
+    checks(path, &reader, [("absent", &absent), ("present", present)], report);
     for ours in [OURS, BATCH] {
         for other in [SBBF, FASTBLOOM] {
             let [absent, present] =

@@ -50,12 +50,12 @@ impl<M: Medium> Engine<M> {
         if self.simple {
             // A key that is in leaves no trace and takes no lock.
             let added = match self.contains_hash(hash) {
-                true => (!self.is_poisoned()).then_some(false),
+                true => (!self.is_dead()).then_some(false),
                 false => self.add_absent(hash),
             };
             return match added {
                 Some(new) => Ok(new),
-                None => Err(Error::Poisoned),
+                None => Err(self.refusal()),
             };
         }
         self.add_otherwise(hash)
@@ -64,9 +64,7 @@ impl<M: Medium> Engine<M> {
     /// The way of a key into a filter with limits, several segments or counters.
     #[inline(never)]
     fn add_otherwise(&self, hash: u64) -> Result<bool> {
-        if self.is_poisoned() {
-            return Err(Error::Poisoned);
-        }
+        self.refuse_if_dead()?;
         if self.overlay.is_some() {
             return self.add_counting(hash);
         }
@@ -144,10 +142,8 @@ impl<M: Medium> Engine<M> {
             }
         });
         new += self.add_all_absent(&absent.hashes[..absent.count]);
-        match self.is_poisoned() {
-            true => Err(Error::Poisoned),
-            false => Ok(new),
-        }
+        self.refuse_if_dead()?;
+        Ok(new)
     }
 
     /// Adds hashes that were not in when their adder looked; how many were still not in.
@@ -160,6 +156,9 @@ impl<M: Medium> Engine<M> {
     /// not in, nothing when this handle must not write any more.
     #[inline(always)]
     fn add_absent(&self, hash: u64) -> Option<bool> {
+        if self.medium.is_forked() {
+            return None;
+        }
         let segment = &self.segments.first;
         let stripe = self.stripes.hold(stripe_number(&segment.data, hash))?;
         Some(self.add_held(segment, &stripe, hash))
@@ -169,7 +168,7 @@ impl<M: Medium> Engine<M> {
     fn add_to_newest(&self, hash: u64) -> Result<Added> {
         let newest = self.segments.newest();
         let number = stripe_number(&newest.data, hash);
-        let stripe = self.stripes.hold(number).ok_or(Error::Poisoned)?;
+        let stripe = self.stripes.hold(number).ok_or_else(|| self.refusal())?;
         // Between the choice of the stripe and its lock another segment may have come.
         if !std::ptr::eq(newest, self.segments.newest()) {
             return Ok(Added::Moved);
@@ -240,7 +239,7 @@ impl<M: Medium> Engine<M> {
         if let Some(overlay) = self.overlay.as_ref().filter(|overlay| overlay.is_pending()) {
             return self.contains_counting(&overlay.read(), hash);
         }
-        self.segments.newest_first().any(|segment| segment.data.contains(hash))
+        self.segments.any(|segment| segment.data.contains(hash))
     }
 
     /// Whether many hashes may be in.

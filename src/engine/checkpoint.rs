@@ -1,9 +1,11 @@
 //! The checkpoint: data, page table, then the slot that makes them count (F-85 to F-88).
 
-use super::{Committed, Engine, PAGE_WORDS, Segment};
+use super::proof::Proof;
+use super::{Committed, Engine, PAGE_WORDS, Segment, lock};
 use crate::error::{Error, Result};
 use crate::format::{
-    ENTRY_BYTES, PageEntry, SLOT_OFFSETS, SegmentRecord, Slot, State, table_bytes,
+    BootId, ENTRY_BYTES, PageEntry, SLOT_OFFSETS, SLOTS_TO_CLOSE, SegmentRecord, Slot, State,
+    table_bytes,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium, Sabotage};
@@ -34,10 +36,55 @@ impl<M: Medium> Engine<M> {
             && !self.journal.has_records()
             && !committed.changed
             && committed.slot.state == state;
-        match nothing_to_do {
-            true => Ok(()),
-            false => self.commit(committed, stripes, state),
+        if nothing_to_do {
+            return Ok(());
         }
+        if state == State::Open {
+            committed.slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
+        }
+        self.commit(committed, stripes, state, Proof::Needed)
+    }
+
+    /// Closes the file in good order, with every stripe held (F-88): first an epoch without records,
+    /// then a journal without any, then the slot that says so.
+    pub(super) fn close_held(
+        &self,
+        committed: &mut Committed,
+        stripes: &AllStripes<'_>,
+        proof: Proof,
+    ) -> Result<()> {
+        let dirty = self.segments.all().any(|segment| !segment.dirty.is_empty());
+        if self.journal.is_clear() {
+            let done = !dirty && !committed.changed && committed.slot.state == State::Clean;
+            return if done {
+                Ok(())
+            } else {
+                self.commit(committed, stripes, State::Clean, proof)
+            };
+        }
+        let early = self.medium.sabotaged(Sabotage::ClearJournalEarly);
+        if early {
+            self.clear_journal()?;
+        }
+        if dirty || self.journal.has_records() {
+            self.commit(committed, stripes, State::Open, proof)?;
+        }
+        if !early {
+            self.clear_journal()?;
+        }
+        self.commit(committed, stripes, State::Clean, Proof::Done)
+    }
+
+    /// Leaves no record in the journal, durably: they tell the hashes of keys, and so perhaps the
+    /// keys, to programs that are handed the file.
+    fn clear_journal(&self) -> Result<()> {
+        let clear = || {
+            self.journal.clear(&self.medium)?;
+            let skipped = self.medium.sabotaged(Sabotage::NoSyncOfClearJournal);
+            if skipped { Ok(()) } else { self.medium.sync() }
+        };
+        clear()
+            .map_err(|source| self.poison_with(Error::Io { action: "clear the journal", source }))
     }
 
     /// A checkpoint, whether or not there is anything to write.
@@ -46,39 +93,45 @@ impl<M: Medium> Engine<M> {
         committed: &mut Committed,
         stripes: &AllStripes<'_>,
         state: State,
+        proof: Proof,
     ) -> Result<()> {
-        let adds: u64 = stripes.adds();
+        committed.slot.expect_numbers(1)?;
         if let Some(newest) = committed.slot.segments.last_mut() {
-            newest.adds = newest.adds.saturating_add(adds);
+            newest.count(stripes.adds());
         }
-        self.write_tables(committed)
+        self.write_tables(committed, proof)
             .and_then(|()| self.write_slot(&mut committed.slot, state))
             .map_err(|error| self.poison_with(error))?;
         self.segments.all().for_each(|segment| segment.dirty.clear());
+        lock(&self.effects).clear();
         stripes.reset();
         committed.changed = false;
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
+        self.drop_extension(&committed.slot).map_err(|error| self.poison_with(error))?;
         Ok(())
     }
 
     /// Writes a slot that changes the state alone; no add has happened yet.
     pub(super) fn commit_state(&self, state: State) -> Result<()> {
-        let mut committed = super::lock(&self.committed);
+        let mut committed = lock(&self.committed);
         self.write_slot(&mut committed.slot, state).map_err(|error| self.poison_with(error))?;
         self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         Ok(())
     }
 
     /// Brings the inactive page tables of changed segments up to date and makes them durable with
-    /// the data (F-86).
-    fn write_tables(&self, committed: &mut Committed) -> Result<()> {
+    /// the data (F-86). Nothing is written before all pages are known to be what they should be.
+    fn write_tables(&self, committed: &mut Committed, proof: Proof) -> Result<()> {
         let mut any = false;
         let listed = self.listed_of(&committed.slot);
+        let fresh: Vec<_> = listed.iter().map(|segment| self.fresh_entries(segment)).collect();
+        if proof == Proof::Needed {
+            self.prove_pages(committed, &fresh)?;
+        }
         let records = committed.slot.segments.iter_mut().zip(&mut committed.tables);
-        for (segment, (record, table)) in listed.into_iter().zip(records) {
-            let dirty = segment.dirty.pages();
-            if !dirty.is_empty() {
-                self.write_table(segment, record, table, &dirty)?;
+        for ((segment, fresh), (record, table)) in listed.into_iter().zip(fresh).zip(records) {
+            if !fresh.is_empty() {
+                self.write_table(segment, record, table, &fresh)?;
                 any = true;
             }
         }
@@ -90,21 +143,28 @@ impl<M: Medium> Engine<M> {
         Ok(())
     }
 
+    /// The dirty pages of a segment, with the entries they get.
+    fn fresh_entries(&self, segment: &Segment<M>) -> Vec<(usize, PageEntry)> {
+        let (words, cell_bits) = (segment.data.words(), self.superblock.cells.bits());
+        let mut bytes = [0; PAGE_BYTES as usize];
+        let mut entry = |page| {
+            words.copy(page * PAGE_WORDS, &mut bytes);
+            (page, PageEntry::of(&bytes, cell_bits))
+        };
+        segment.dirty.pages().into_iter().map(&mut entry).collect()
+    }
+
     fn write_table(
         &self,
         segment: &Segment<M>,
         record: &mut SegmentRecord,
         table: &mut [PageEntry],
-        dirty: &[usize],
+        fresh: &[(usize, PageEntry)],
     ) -> Result<()> {
         let words = segment.data.words();
         let cell_bits = self.superblock.cells.bits();
         if !self.medium.sabotaged(Sabotage::ForgetDirtyPages) {
-            let mut bytes = [0; PAGE_BYTES as usize];
-            for &page in dirty {
-                words.copy(page * PAGE_WORDS, &mut bytes);
-                table[page] = PageEntry::of(&bytes, cell_bits);
-            }
+            fresh.iter().for_each(|&(page, entry)| table[page] = entry);
         }
         let (bytes, crc, ones) = encode_table(table);
         if !self.medium.sabotaged(Sabotage::TableInPlace) {
@@ -129,6 +189,10 @@ impl<M: Medium> Engine<M> {
         slot.salt = slot.next_salt;
         slot.next_salt = self.medium.salt();
         slot.state = state;
+        slot.boot_id = match state {
+            State::Clean => BootId::default(),
+            State::Open => self.medium.boot_id(),
+        };
         let bytes = slot.encode()?;
         self.medium
             .write_at(&bytes, SLOT_OFFSETS[slot.place()])

@@ -3,16 +3,19 @@
 //! Adding to a counter twice is not the same as adding once, so that replaying must know exactly
 //! what the data holds. A change therefore lives in an overlay, which look-ups through this handle
 //! consult; a sync writes one record for each changed cell, makes them durable, and then changes
-//! the data.
+//! the data. All changes since the last sync form one group, which counts with its sync record or
+//! not at all: so they never become durable without the mark that goes with them.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::add::Added;
-use super::{Committed, Engine, Segment, lock};
+use super::{Committed, Engine, PAGE_WORDS, Segment, lock};
 use crate::error::{Error, Result};
-use crate::format::{CounterChange, Record, Shape, region_of};
+use crate::format::{
+    CounterChange, GroupRecord, MAX_COUNT, SLOTS_TO_CLOSE, Shape, State, region_of,
+};
 use crate::kernel;
 use crate::storage::{Map, Medium, Sabotage};
 use crate::sync::{AllStripes, AtomicU64};
@@ -159,36 +162,38 @@ impl<M: Medium> Engine<M> {
         Some(self.segments.order().map(smallest).fold(0, |sum, count| (sum + count).min(STUCK)))
     }
 
-    /// Changes counters in the overlay, after making room in the journal for what that may come to.
+    /// Changes counters in the overlay: the data stay as they are until a sync.
     fn change<T>(&self, change: impl Fn(&mut Cells) -> Result<T>) -> Result<T> {
         let Some(overlay) = &self.overlay else {
             let reason = "only a counting filter counts";
             return Err(Error::parameter("kind", "plain", reason));
         };
-        loop {
-            let mut cells = overlay.lock();
-            if self.is_poisoned() {
-                return Err(Error::Poisoned);
-            }
-            let most = crate::geometry::MAX_ROWS as u64;
-            if self.journal.has_room(cells.values.len() as u64 + most + 1) {
-                let result = change(&mut cells);
-                overlay.count.store(cells.values.len() as u64, Ordering::Release);
-                return result;
-            }
-            drop(cells);
-            // What is there is logged and, if that left too little room, checkpointed.
-            let mut committed = lock(&self.committed);
-            let stripes = self.all_stripes()?;
-            let mut cells = overlay.lock();
-            self.log_counters(&mut committed, &mut cells)?;
-            if !self.journal.has_room(most + 2) {
-                self.checkpoint_held(&mut committed, &stripes, crate::format::State::Open)?;
-            }
+        self.refuse_if_dead()?;
+        if self.medium.sabotaged(Sabotage::SplitSync) {
+            self.split_sync(overlay)?;
         }
+        let mut cells = overlay.lock();
+        self.refuse_if_dead()?;
+        let result = change(&mut cells);
+        overlay.count.store(cells.values.len() as u64, Ordering::Release);
+        result
     }
 
-    /// A sync: logs all changes with a mark, then makes them in the data.
+    /// What [`Sabotage::SplitSync`] is: when the journal could not take all changes, those that are
+    /// there become durable under the mark there was before them.
+    fn split_sync(&self, overlay: &Overlay) -> Result<()> {
+        let mut committed = lock(&self.committed);
+        let stripes = self.all_stripes()?;
+        let mut cells = overlay.lock();
+        let most = crate::geometry::MAX_ROWS as u64;
+        if !self.journal.has_room(cells.values.len() as u64 + most + 1) {
+            self.log_counters(&mut committed, &mut cells)?;
+            self.checkpoint_held(&mut committed, &stripes, State::Open)?;
+        }
+        Ok(())
+    }
+
+    /// A sync: logs all changes with a mark, in one group, then makes them in the data.
     pub(super) fn sync_counters(
         &self,
         committed: &mut Committed,
@@ -199,18 +204,33 @@ impl<M: Medium> Engine<M> {
         if cells.values.is_empty() && mark == committed.slot.mark {
             return Ok(());
         }
-        if !self.journal.has_room(cells.values.len() as u64 + 1) {
-            self.log_counters(committed, cells)?;
+        let beyond = !self.journal.has_room(cells.values.len() as u64 + 1);
+        if beyond {
+            // For the checkpoint that has to follow.
+            committed.slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
+        }
+        if beyond && cells.values.is_empty() {
             return self.checkpoint_with_mark(committed, stripes, mark);
         }
-        self.log_with_mark(committed, cells, mark)
+        self.log_with_mark(committed, cells, mark)?;
+        if beyond { self.checkpoint_held(committed, stripes, State::Open) } else { Ok(()) }
     }
 
-    /// Logs all changes under the mark there is, then makes them in the data.
+    /// Logs all changes under the mark there is, then makes them in the data. A checkpoint has to
+    /// follow.
     pub(super) fn log_counters(&self, committed: &mut Committed, cells: &mut Cells) -> Result<()> {
-        match cells.values.is_empty() {
-            true => Ok(()),
-            false => self.log_with_mark(committed, cells, committed.slot.mark),
+        if cells.values.is_empty() {
+            return Ok(());
+        }
+        self.log_with_mark(committed, cells, committed.slot.mark)
+    }
+
+    /// Forgets changes in a region that is no longer used.
+    pub(super) fn forget_region(&self, cells: &mut Cells, region: usize) {
+        cells.values.retain(|&(at, _), _| at != region);
+        cells.keys.remove(&region);
+        if let Some(overlay) = &self.overlay {
+            overlay.count.store(cells.values.len() as u64, Ordering::Release);
         }
     }
 
@@ -235,18 +255,24 @@ impl<M: Medium> Engine<M> {
         if early {
             self.apply_counters(&changes);
         }
-        for (_, change) in &changes {
-            self.journal.append(change.record());
+        let group = self.journal.group();
+        let records = changes.iter().map(|(_, change)| change.record(group));
+        let records = records.chain([GroupRecord::sync(group, mark)]);
+        let count = changes.len() as u64 + 1;
+        if self.journal.has_room(count) {
+            records.for_each(|record| self.journal.append(record));
+            self.flush_journal()?;
+        } else {
+            self.log_beyond(&committed.slot, count, records)?;
         }
-        self.journal.append(Record::Sync { mark });
-        self.flush_journal()?;
+        self.journal.end_group();
         if !early {
             self.apply_counters(&changes);
         }
         for (region, keys) in cells.keys.drain() {
             if let Some(&index) = listed.get(&region) {
-                let adds = &mut committed.slot.segments[index].adds;
-                *adds = adds.saturating_add_signed(keys);
+                let segment = &mut committed.slot.segments[index];
+                segment.adds = segment.adds.saturating_add_signed(keys).min(MAX_COUNT);
                 committed.changed = true;
             }
         }
@@ -256,6 +282,12 @@ impl<M: Medium> Engine<M> {
             overlay.count.store(0, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// How many counters are not as in the data.
+    #[cfg(test)]
+    pub(super) fn pending(&self) -> u64 {
+        self.overlay.as_ref().map_or(0, |overlay| overlay.count.load(Ordering::Relaxed))
     }
 
     /// Every counter that is not zero: its segment's offset, its address and its value.
@@ -286,7 +318,11 @@ impl<M: Medium> Engine<M> {
     }
 
     fn apply_counters(&self, changes: &[(usize, CounterChange)]) {
-        for &(region, CounterChange { address, new, .. }) in changes {
+        let mut effects = lock(&self.effects);
+        for &(region, change) in changes {
+            let CounterChange { address, new, .. } = change;
+            let page = kernel::counter_place(address).0 / PAGE_WORDS;
+            effects.entry((region, page)).or_default().add_counter(&change);
             let segment = self.segment(region);
             let (word, shift) = kernel::counter_place(address);
             let before = segment.data.words().load(word);

@@ -7,8 +7,8 @@ use super::load::visit_table_bytes;
 use super::{PAGE_WORDS, scan};
 use crate::error::{Error, Result};
 use crate::format::{
-    ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord, Shape,
-    Slot, State, Superblock, first_extent,
+    BootId, ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord,
+    Shape, Slot, State, Superblock, first_extent,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::hash::Hasher;
@@ -25,14 +25,16 @@ pub(crate) fn create_file<M: Medium>(
 ) -> Result<()> {
     let pages = plan.geometry().pages(superblock.cells.bits());
     let table = vec![PageEntry::empty(); pages as usize];
-    let mut slot = first_slot(superblock, plan, metadata, [medium.salt(), medium.salt()]);
+    let mut slot = first_slot(superblock, plan, metadata);
+    let [first_salt, salt, next_salt] = [(); 3].map(|()| medium.salt());
+    (slot.salt, slot.next_salt) = (salt, next_salt);
     let segment = &mut slot.segments[0];
     let (table, crc, ones) = encode_table(&table);
     (segment.table_crc, segment.ones) = (crc, ones);
     medium
         .write_at(&table, segment.extent(superblock.cells.bits()).table(0))
         .map_err(Error::io("write the new file"))?;
-    write_headers(medium, superblock, &slot)
+    write_headers(medium, superblock, &slot, first_salt)
 }
 
 /// Describes the pages of a file whose data is complete in its page table, on all cores.
@@ -89,7 +91,7 @@ pub(crate) fn finish_file<M: Medium>(
     adds: u64,
     identity_from_contents: bool,
 ) -> Result<(Superblock, Slot)> {
-    let mut slot = first_slot(&superblock, plan, metadata, [0, 0]);
+    let mut slot = first_slot(&superblock, plan, metadata);
     slot.segments[0].adds = adds;
     finish_slot(medium, superblock, slot, identity_from_contents)
 }
@@ -105,7 +107,7 @@ pub(crate) fn finish_slot<M: Medium>(
         superblock.uuid = [0; 16];
     }
     let headers = [superblock.encode(), slot.encode()?];
-    let mut halves = [1, 2, 3, 4].map(|seed| Hasher::new(seed).stream());
+    let mut halves = [1, 2, 3, 4, 5].map(|seed| Hasher::new(seed).stream());
     let mut hash = |bytes: &[u8]| halves.iter_mut().for_each(|half| half.write(bytes));
     headers.iter().for_each(|bytes| hash(bytes));
     for segment in &mut slot.segments {
@@ -118,23 +120,27 @@ pub(crate) fn finish_slot<M: Medium>(
             // The bytes behind the last entry are zeros.
             let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
             ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();
+            Ok(())
         })?;
         (segment.table_crc, segment.ones) = (crc.finalize(), ones);
+        // What the inputs claim may be more than the cells of the result allow.
+        segment.bound_adds();
     }
+    let first_salt;
     if identity_from_contents {
-        let [first, second, salt, next_salt] = halves.map(|half| half.finish());
+        let [first, second, ref salts @ ..] = halves.map(|half| half.finish());
         superblock.uuid = random::uuid_from([first, second], 8);
-        (slot.salt, slot.next_salt) = (salt, next_salt);
+        [slot.salt, slot.next_salt, first_salt] = *salts;
     } else {
         let salt = |seed| Hasher::new(seed).hash(&superblock.uuid);
-        (slot.salt, slot.next_salt) = (salt(3), salt(4));
+        [slot.salt, slot.next_salt, first_salt] = [salt(3), salt(4), salt(5)];
     }
-    write_headers(medium, &superblock, &slot)?;
+    write_headers(medium, &superblock, &slot, first_salt)?;
     Ok((superblock, slot))
 }
 
 /// The slot of a file that holds nothing yet.
-fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [u64; 2]) -> Slot {
+fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata) -> Slot {
     let segment = SegmentRecord {
         geometry: *plan.geometry(),
         capacity: plan.capacity().unwrap_or(0),
@@ -144,22 +150,21 @@ fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata, salts: [
         table_crc: 0,
         ones: 0,
     };
-    let [salt, next_salt] = salts;
-    let file_bytes = file_bytes(superblock, plan);
-    Slot { salt, next_salt, ..new_slot(vec![segment], file_bytes, metadata) }
+    new_slot(vec![segment], file_bytes(superblock, plan), metadata)
 }
 
-/// The first slot of a file with these segments.
+/// The slot that counts in a new file with these segments, the second of its two.
 pub(crate) fn new_slot(segments: Vec<SegmentRecord>, file_bytes: u64, metadata: Metadata) -> Slot {
     Slot {
         sequence: 2,
-        epoch: 1,
+        epoch: 2,
         salt: 0,
         next_salt: 0,
         state: State::Clean,
+        boot_id: BootId::default(),
         mark: 0,
         file_bytes,
-        unsynced_pages: 0,
+        unverifiable_pages: 0,
         repaired_pages: 0,
         recoveries: 0,
         segments,
@@ -167,7 +172,13 @@ pub(crate) fn new_slot(segments: Vec<SegmentRecord>, file_bytes: u64, metadata: 
     }
 }
 
-fn write_headers<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) -> Result<()> {
+/// Writes what stands in front of the segments. Of two slots that say the same, either can be lost.
+fn write_headers<M: Medium>(
+    medium: &M,
+    superblock: &Superblock,
+    slot: &Slot,
+    first_salt: u64,
+) -> Result<()> {
     let write = |bytes: &[u8], offset| {
         medium.write_at(bytes, offset).map_err(Error::io("write the new file"))
     };
@@ -177,7 +188,11 @@ fn write_headers<M: Medium>(medium: &M, superblock: &Superblock, slot: &Slot) ->
     for page in (0..superblock.journal_bytes).step_by(PAGE_BYTES as usize) {
         write(&[0; PAGE_BYTES as usize], JOURNAL_OFFSET + page)?;
     }
-    write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
+    let first =
+        Slot { sequence: 1, epoch: 1, salt: first_salt, next_salt: slot.salt, ..slot.clone() };
+    for slot in [&first, slot] {
+        write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
+    }
     write(&superblock.encode(), 0)
 }
 

@@ -4,6 +4,9 @@
 //! that neighbouring records share. So a thread is given several records at a time, first a few,
 //! then more, and fills them by itself. What it has not filled when a sync comes goes back if
 //! nothing stands behind it, and repeats the last record before it otherwise (F-77).
+//!
+//! Adds that find no room leave one trace: the last record, which is given to no thread, says that
+//! there were some (F-78).
 
 use std::io;
 use std::ops::Range;
@@ -12,12 +15,12 @@ use std::sync::atomic::Ordering;
 use super::PAGE_WORDS;
 use crate::error::{Error, Result};
 use crate::format::{
-    COUNTER_MASK_BITS, CellKind, Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot,
-    Superblock,
+    COUNTER_MASK_BITS, CellKind, Epoch, FULL_RECORD, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS,
+    Record, Slot, State, Superblock,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Mapping, Medium, Sabotage};
-use crate::sync::{AtomicU64, THREADS, thread_number};
+use crate::sync::{AtomicBool, AtomicU64, THREADS, thread_number};
 
 /// Epoch of all records when a test asks for journals without salt.
 const UNSALTED: (u64, u64) = (0, 0);
@@ -26,8 +29,10 @@ const UNSALTED: (u64, u64) = (0, 0);
 pub(super) struct Journal<M: Medium> {
     /// `None` when the file has no journal.
     map: Option<M::Map>,
-    /// Records it has room for.
+    /// Records it has room for, without the one that says that it is full.
     capacity: u64,
+    /// The number of that record, if the journal has one.
+    full_record: Option<u64>,
     /// The next record that was given to nobody; one more than the capacity once adds go unlogged.
     next: Alone<AtomicU64>,
     /// What threads were given, by their number.
@@ -41,6 +46,13 @@ pub(super) struct Journal<M: Medium> {
     epoch_key: AtomicU64,
     /// Changes with the epoch: a new segment may have another number of rows.
     mask_bits: AtomicU64,
+    /// The number of the next group of a counting file (F-75). Used with all stripes held.
+    group: AtomicU64,
+    /// Records from here on, up to the full record, are zeros. Used with all stripes held, as is the
+    /// next.
+    used: AtomicU64,
+    /// The full record may not be zeros.
+    used_full: AtomicBool,
 }
 
 /// Alone on its cache lines: what one thread writes must not share one with what others read.
@@ -121,16 +133,23 @@ impl<M: Medium> Journal<M> {
                 Some(map)
             }
         };
-        let capacity = length / RECORD_BYTES as u64;
+        let records = length / RECORD_BYTES as u64;
+        let full_record = superblock.full_record();
+        let capacity = full_record.unwrap_or(records);
         let journal = Journal {
             map,
             capacity,
+            full_record: full_record.filter(|_| !medium.sabotaged(Sabotage::NoFullRecord)),
             next: Alone(AtomicU64::new(0)),
             allotments: (0..THREADS).map(|_| Alone::default()).collect(),
             most: (capacity / LEAST_ALLOTMENTS).clamp(FIRST_ALLOTMENT, LARGEST_ALLOTMENT),
             synced: AtomicU64::new(0),
             epoch_key: AtomicU64::new(0),
             mask_bits: AtomicU64::new(0),
+            group: AtomicU64::new(0),
+            // A writer that did not close the file may have left anything in it (F-88).
+            used: AtomicU64::new(if slot.state == State::Open { capacity } else { 0 }),
+            used_full: AtomicBool::new(slot.state == State::Open),
         };
         journal.restart(medium, superblock, slot);
         Ok(journal)
@@ -138,18 +157,91 @@ impl<M: Medium> Journal<M> {
 
     /// Starts over in the epoch of a slot. Nobody else uses the journal meanwhile.
     pub(super) fn restart(&self, medium: &M, superblock: &Superblock, slot: &Slot) {
+        self.note_used();
         self.epoch_key.store(epoch_of(medium, superblock, slot).key(), Ordering::Relaxed);
         self.mask_bits.store(mask_bits(superblock, slot).into(), Ordering::Relaxed);
         self.next.0.store(0, Ordering::Relaxed);
         self.synced.store(0, Ordering::Relaxed);
+        self.group.store(0, Ordering::Relaxed);
         self.allotments.iter().for_each(|allotment| allotment.0.clear());
+    }
+
+    /// Remembers what this epoch has written.
+    fn note_used(&self) {
+        self.used.fetch_max(self.records(), Ordering::Relaxed);
+        self.used_full.fetch_or(self.is_overflowed(), Ordering::Relaxed);
+    }
+
+    /// Whether changes of this epoch went unlogged.
+    pub(super) fn is_overflowed(&self) -> bool {
+        self.next.0.load(Ordering::Relaxed) > self.capacity
+    }
+
+    /// Whether all of it is zeros.
+    pub(super) fn is_clear(&self) -> bool {
+        self.note_used();
+        let full = self.used_full.load(Ordering::Relaxed);
+        self.map.is_none() || (self.used.load(Ordering::Relaxed) == 0 && !full)
+    }
+
+    /// Writes zeros over all that was written since it was last all zeros. Page by page, because what
+    /// is written at once may stay together in the system's cache.
+    pub(super) fn clear(&self, medium: &M) -> io::Result<()> {
+        self.note_used();
+        let Some(map) = &self.map else { return Ok(()) };
+        let pages = map.words().len() / PAGE_WORDS;
+        let used = (self.used.load(Ordering::Relaxed) * RECORD_BYTES as u64).div_ceil(PAGE_BYTES);
+        let last = self.used_full.load(Ordering::Relaxed).then_some(pages as u64 - 1);
+        for page in (0..used).chain(last.filter(|&last| last >= used)) {
+            medium.write_at(&[0; PAGE_BYTES as usize], JOURNAL_OFFSET + page * PAGE_BYTES)?;
+        }
+        // Where the system keeps what is mapped apart from what is written (F-112).
+        if !cfg!(target_os = "linux") {
+            map.flush(0..map.words().len())?;
+        }
+        self.used.store(0, Ordering::Relaxed);
+        self.used_full.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A record of this epoch, if there is one at a place.
+    pub(super) fn read(&self, index: u64) -> Option<Record> {
+        let words = self.map.as_ref()?.words();
+        let at = index as usize * RECORD_WORDS;
+        self.epoch().decode(index as u32, [words.load(at), words.load(at + 1)])
+    }
+
+    /// The number of a counting file's next group.
+    pub(super) fn group(&self) -> u32 {
+        self.group.load(Ordering::Relaxed) as u32
+    }
+
+    /// The group is in the journal.
+    pub(super) fn end_group(&self) {
+        self.group.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that there is room for.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Records that were given out in this epoch.
+    pub(super) fn records(&self) -> u64 {
+        self.next.0.load(Ordering::Relaxed).min(self.capacity)
+    }
+
+    /// The words of a record of this epoch.
+    pub(super) fn encode(&self, index: u32, record: Record) -> [u64; RECORD_WORDS] {
+        self.epoch().encode(index, record)
     }
 
     /// Writes the record of a key if there is room for one. Called with a stripe held.
     #[inline(always)]
     pub(super) fn log(&self, hash: u64, mask: u32) {
-        // Once it is known that adds go unlogged, nothing is written that threads share.
-        if self.next.0.load(Ordering::Relaxed) <= self.capacity {
+        // Once it is known that adds go unlogged, nothing is written that threads share. The cells
+        // come behind the full record that another thread wrote, so this load is an acquire.
+        if self.next.0.load(Ordering::Acquire) <= self.capacity {
             self.log_in_room(hash, mask);
         }
     }
@@ -189,11 +281,11 @@ impl<M: Medium> Journal<M> {
 
     /// Takes records up to the next multiple of `size`; `None` when there are no more.
     fn take(&self, size: u64) -> Option<Range<u64>> {
-        let mut next = self.next.0.load(Ordering::Relaxed);
+        let mut next = self.next.0.load(Ordering::Acquire);
         while next < self.capacity {
             let end = (next + size - next % size).min(self.capacity);
-            let order = Ordering::Relaxed;
-            match self.next.0.compare_exchange_weak(next, end, order, order) {
+            let orders = (Ordering::Relaxed, Ordering::Acquire);
+            match self.next.0.compare_exchange_weak(next, end, orders.0, orders.1) {
                 Ok(_) => return Some(next..end),
                 Err(now) => next = now,
             }
@@ -201,9 +293,18 @@ impl<M: Medium> Journal<M> {
         // One step beyond the capacity, so that a full journal whose last record is a synced one
         // still shows that there is news. Once it is there, it is only read.
         if next == self.capacity {
-            self.next.0.store(self.capacity + 1, Ordering::Relaxed);
+            self.overflow();
         }
         None
+    }
+
+    /// Lets the rest of this epoch go unlogged, and says so before a cell is set without a record.
+    /// Several threads may do this at a time: they all write the same.
+    fn overflow(&self) {
+        if let Some(index) = self.full_record {
+            self.write(index, FULL_RECORD);
+        }
+        self.next.0.store(self.capacity + 1, Ordering::Release);
     }
 
     #[inline]
@@ -253,14 +354,14 @@ impl<M: Medium> Journal<M> {
     /// Lets the rest of this epoch go unlogged: the next sync is a checkpoint. Called with all
     /// stripes held.
     pub(super) fn exhaust(&self) {
-        self.next.0.store(self.capacity + 1, Ordering::Relaxed);
+        self.overflow();
     }
 
     /// Makes the first `records` durable although nothing in them changed: after a sync that failed
     /// the cache may hold what the disk does not.
     pub(super) fn rewrite(&self, records: u64) -> io::Result<()> {
         let Some(map) = self.map.as_ref().filter(|_| records > 0) else { return Ok(()) };
-        let words = records as usize * RECORD_WORDS;
+        let words = records.min(self.capacity) as usize * RECORD_WORDS;
         for word in (0..words).step_by(PAGE_WORDS) {
             map.store(word, map.words().load(word));
         }

@@ -35,6 +35,18 @@ pub(crate) const SIGNATURE_WORDS: [[usize; 2]; 2] = {
     [[slots[0] + sequence, slots[0] + last], [slots[1] + sequence, slots[1] + last]]
 };
 
+/// The signature of the slots now.
+pub(crate) fn signature<M: Medium>(medium: &M) -> Result<SlotSignature> {
+    let mut signature = SlotSignature::default();
+    for (found, word) in signature.iter_mut().flatten().zip(SIGNATURE_WORDS.iter().flatten()) {
+        let mut bytes = [0; 8];
+        let at = 8 * *word as u64;
+        medium.read_at(&mut bytes, at).map_err(Error::io("read a state slot"))?;
+        *found = u64::from_le_bytes(bytes);
+    }
+    Ok(signature)
+}
+
 /// Reads and checks the headers (F-30).
 pub(crate) fn load<M: Medium>(medium: &M) -> Result<Loaded> {
     load_with(medium, M::read_at)
@@ -70,41 +82,39 @@ fn load_with<M: Medium>(
     for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
         read_slot(medium, bytes, offset).map_err(Error::io("read a state slot"))?;
     }
-    let (slot, other_slot_damaged) = newest_slot(&slots, superblock.reserved_in_use())?;
+    let (mut slot, other_slot_damaged) = newest_slot(&slots, superblock.reserved_in_use())?;
     check_file(&superblock, &slot, length)?;
     refuse_lost_slot(&slot, first_record)?;
+    slot.segments.iter_mut().for_each(SegmentRecord::bound_adds);
     let signature = slots.map(|bytes| {
         [SLOT_SEQUENCE_OFFSET, SLOT_BYTES - 8].map(|at| LittleEndian::read_u64(&bytes[at..]))
     });
     Ok(Loaded { superblock, slot, other_slot_damaged, signature })
 }
 
-/// The newest valid slot, and whether the other one is damaged (F-23).
+/// The newest valid slot, and whether the other one is damaged (F-23, F-31).
 fn newest_slot(slots: &[Vec<u8>; 2], reserved_in_use: bool) -> Result<(Slot, bool)> {
-    let mut newest: Option<Slot> = None;
+    let mut valid: Vec<Slot> = Vec::new();
     let mut damaged = false;
     for (place, bytes) in slots.iter().enumerate() {
         match Slot::decode(bytes, reserved_in_use) {
-            Ok(None) => {}
-            Ok(Some(slot)) if slot.place() != place => {
+            Ok(slot) if slot.place() != place => {
                 let reason = format!("slot {place} holds the sequence numbers of the other one");
                 return Err(Error::field("the slot", "sequence", slot.sequence, reason));
             }
-            Ok(Some(slot)) => {
-                if newest.as_ref().is_none_or(|other| other.sequence < slot.sequence) {
-                    newest = Some(slot);
-                }
-            }
+            Ok(slot) => valid.push(slot),
             Err(Error::Checksum { .. }) => damaged = true,
             // A slot whose checksum is right and whose values are not was made so: nothing a
             // crash can do, so the other slot is not asked.
             Err(error) => return Err(error),
         }
     }
-    match newest {
-        Some(slot) => Ok((slot, damaged)),
-        None => Err(Error::NoSlot),
+    valid.sort_by_key(|slot| slot.sequence);
+    if let [older, newer] = &valid[..] {
+        older.expect_next(newer)?;
     }
+    let Some(newest) = valid.pop() else { return Err(Error::NoSlot) };
+    Ok((newest, damaged))
 }
 
 /// The words of the journal's first record. Read before the slots, so that a writer who starts a
@@ -135,9 +145,32 @@ pub(crate) fn read_table<M: Medium>(
     segment: &SegmentRecord,
     cell_bits: u32,
 ) -> Result<Vec<PageEntry>> {
-    let mut table = Vec::with_capacity(segment.extent(cell_bits).pages as usize);
+    // Grows with the entries that are there: the number of pages is only what the file says.
+    let mut table = Vec::new();
     visit_table(medium, segment, cell_bits, |entry| table.push(entry))?;
     Ok(table)
+}
+
+/// As [`read_table`], for a repair: whatever stands in place of entries, and whether it is a sound
+/// table.
+pub(super) fn read_table_as_it_is<M: Medium>(
+    medium: &M,
+    segment: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<(Vec<PageEntry>, Result<()>)> {
+    let error = match read_table(medium, segment, cell_bits) {
+        Ok(table) => return Ok((table, Ok(()))),
+        Err(error @ Error::Io { .. }) => return Err(error),
+        Err(error) => error,
+    };
+    let extent = segment.extent(cell_bits);
+    let mut table = Vec::new();
+    visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
+        let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
+        table.extend(entries.take((extent.pages - table.len() as u64) as usize));
+        Ok(())
+    })?;
+    Ok((table, Err(error)))
 }
 
 /// Reads the entries of some pages. The table as a whole is not checked: it was when the file was
@@ -157,6 +190,9 @@ pub(crate) fn read_table_part<M: Medium>(
 }
 
 /// Shows every entry of a segment's current page table, in bounded memory, and checks the whole.
+///
+/// Ends at the first entry that no page can have: so a file whose table is a hole, which may be
+/// terabytes long on a few blocks, is refused at once (F-39).
 pub(crate) fn visit_table<M: Medium>(
     medium: &M,
     segment: &SegmentRecord,
@@ -165,15 +201,27 @@ pub(crate) fn visit_table<M: Medium>(
 ) -> Result<()> {
     let extent = segment.extent(cell_bits);
     let mut crc = crc32fast::Hasher::new();
-    let mut left = extent.pages;
-    let mut ones = 0;
+    let mut pages = 0..extent.pages;
+    let mut ones = 0u64;
     visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
         crc.update(bytes);
-        for entry in bytes.chunks_exact(ENTRY_BYTES).take(left as usize) {
+        let mut left = bytes;
+        // In this order: the other way round, the end of the bytes would cost a page its number.
+        for (entry, page) in bytes.chunks_exact(ENTRY_BYTES).zip(&mut pages) {
             let entry = PageEntry::decode(entry);
+            if !entry.is_possible(&segment.geometry, page, cell_bits) {
+                return Err(Error::PageEntry { page, crc: entry.crc, ones: entry.ones });
+            }
             ones += u64::from(entry.ones);
-            left -= 1;
             visit(entry);
+            left = &left[ENTRY_BYTES..];
+        }
+        match left.iter().position(|&byte| byte != 0) {
+            Some(_) if pages.is_empty() => {
+                let reason = "behind the last entry there are zeros";
+                Err(Error::field("the page table", "padding", "not zeros", reason))
+            }
+            _ => Ok(()),
         }
     })?;
     let found = crc.finalize();
@@ -192,7 +240,7 @@ pub(super) fn visit_table_bytes<M: Medium>(
     medium: &M,
     start: u64,
     pages: u64,
-    mut visit: impl FnMut(&[u8]),
+    mut visit: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     const CHUNK: u64 = 64 * PAGE_BYTES;
     let length = table_bytes(pages);
@@ -200,7 +248,7 @@ pub(super) fn visit_table_bytes<M: Medium>(
     for at in (0..length).step_by(CHUNK as usize) {
         let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
         medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;
-        visit(chunk);
+        visit(chunk)?;
     }
     Ok(())
 }

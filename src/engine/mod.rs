@@ -6,11 +6,17 @@
 //! Counters are not idempotent and go another way: see [`counting`].
 
 mod add;
+mod changes;
 mod checkpoint;
 mod counting;
 mod create;
+mod extension;
+mod follow;
 mod journal;
+mod judge;
 mod load;
+mod pages;
+mod proof;
 mod recovery;
 mod repair;
 mod replay;
@@ -22,35 +28,41 @@ mod tests;
 mod turnover;
 mod union;
 
-use std::sync::PoisonError;
+use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{OnceLock, PoisonError};
 
+pub(crate) use changes::Changes;
 pub(crate) use create::{
     create_file, describe_pages, file_bytes, finish_file, finish_slot, new_slot, write_table_part,
 };
+pub(crate) use follow::Follower;
+pub(crate) use judge::{Belief, Verdict};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_durable, read_table, read_table_part,
-    visit_table,
+    signature, visit_table,
 };
+pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
 pub(crate) use replay::Journalled;
-pub(crate) use scan::{
-    Checked, PageCheck, Patches, Verdict, WINDOW, check_pages, judge, page_patches, recheck_pages,
-    settle_pages, split_on_all_cores,
-};
+pub(crate) use scan::{PageCheck, check_segment, settle_pages, split_on_all_cores};
 pub(crate) use segment::Segment;
 pub(crate) use segments::{Active, SegmentSet, regions};
 pub(crate) use turnover::region_extents;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    CellKind, Metadata, PageEntry, Record, Shape, Slot, State, Superblock, WhenFull, region_of,
+    BootId, CellKind, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
+    Superblock, WhenFull, encode_metadata, region_of,
 };
 use crate::geometry::PAGE_BYTES;
 use crate::report::Recovery;
-use crate::storage::{Map, Medium, Sabotage, Use};
-use crate::sync::{AllStripes, AtomicU64, Mutex, MutexGuard, Stripes};
+use crate::storage::{Medium, Sabotage};
+use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Stripes};
 
 use counting::Overlay;
 use journal::Journal;
+use proof::{CounterEffects, Proof};
+pub(crate) use scan::check_pages;
 
 /// Words of a page.
 pub(crate) const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
@@ -76,6 +88,12 @@ pub(crate) struct Engine<M: Medium> {
     stripes: Stripes,
     /// Changes of counters that are not durable yet; `None` in a plain file.
     overlay: Option<Overlay>,
+    /// Something stands behind the end of the file, until the next checkpoint (F-79).
+    extended: AtomicBool,
+    /// What counters that changed in this epoch did to their pages.
+    effects: Mutex<CounterEffects>,
+    /// Pages whose entries were replaced although no records tell how they came to be what they are.
+    pages_unverified: AtomicU64,
     /// Taken before any stripe, and before the overlay: syncs and checkpoints come one after the
     /// other.
     committed: Mutex<Committed>,
@@ -83,6 +101,17 @@ pub(crate) struct Engine<M: Medium> {
     limit: Option<u64>,
     filled: AtomicU64,
     recovery: Option<Recovery>,
+    /// What made this handle stop, and what kind of failure the system called it.
+    first_error: OnceLock<(String, Option<std::io::ErrorKind>)>,
+}
+
+/// The page table of a segment, if it is sound.
+fn read_sound_table<M: Medium>(
+    medium: &M,
+    record: &SegmentRecord,
+    cell_bits: u32,
+) -> Result<(Vec<PageEntry>, Result<()>)> {
+    Ok((read_table(medium, record, cell_bits)?, Ok(())))
 }
 
 /// Locks a mutex whose owner cannot have left anything half done.
@@ -104,32 +133,37 @@ impl<M: Medium> Engine<M> {
     }
 
     fn open_with(medium: M, verify: bool) -> Result<Self> {
-        let (mut engine, loaded, table) = Self::prepare(medium)?;
-        table?;
+        let (mut engine, loaded, _) = Self::prepare(medium, 1 + SLOTS_TO_CLOSE, read_sound_table)?;
         engine.start(&loaded, verify)?;
         Ok(engine)
     }
 
     /// Everything that opening does before it looks at data or journal. Whether the page tables are
-    /// sound comes with it: a repair goes on without.
-    fn prepare(medium: M) -> Result<(Self, Loaded, Result<()>)> {
+    /// sound comes with it: a repair goes on without. The caller is going to write so many slots at
+    /// least.
+    ///
+    /// Nothing is allocated on the disk here: a file of a few blocks may say that it is terabytes
+    /// long, and has to be held against its checksums first (F-82).
+    fn prepare(
+        medium: M,
+        slots: u64,
+        read_table: impl Fn(&M, &SegmentRecord, u32) -> Result<(Vec<PageEntry>, Result<()>)>,
+    ) -> Result<(Self, Loaded, Result<()>)> {
         let loaded = load_durable(&medium)?;
         loaded.superblock.check_writable()?;
-        medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
+        loaded.slot.expect_numbers(slots)?;
         let Loaded { superblock, slot, .. } = &loaded;
         let cell_bits = superblock.cells.bits();
         let mut tables = Vec::new();
         let mut sound = Ok(());
         for record in &slot.segments {
-            let mut table = Vec::with_capacity(record.extent(cell_bits).pages as usize);
-            match visit_table(&medium, record, cell_bits, |entry| table.push(entry)) {
-                Err(error @ Error::Io { .. }) => return Err(error),
-                result => sound = sound.and(result),
-            }
+            let (table, result) = read_table(&medium, record, cell_bits)?;
+            sound = sound.and(result);
             tables.push(table);
         }
-        let mut segments = Self::map_segments(&medium, superblock, slot)?;
+        let segments = Self::map_segments(&medium, superblock, slot)?;
         let journal = Journal::open(&medium, superblock, slot)?;
+        let length = medium.length().map_err(Error::io("tell the length of the file"))?;
         let limit = match (superblock.when_full, superblock.shape()) {
             (WhenFull::Grow, _) => slot.segments.last().map(|segment| segment.capacity),
             (_, Shape::Rotating(_)) if superblock.rotate_after > 0 => Some(superblock.rotate_after),
@@ -146,6 +180,11 @@ impl<M: Medium> Engine<M> {
             simple,
             filled: AtomicU64::new(slot.segments.last().map_or(0, |segment| segment.adds)),
             overlay: (superblock.cells == CellKind::Counting).then(Overlay::default),
+            extended: AtomicBool::new(
+                superblock.cells == CellKind::Counting && length > slot.file_bytes,
+            ),
+            effects: Mutex::default(),
+            pages_unverified: AtomicU64::new(0),
             committed: Mutex::new(Committed { slot: slot.clone(), tables, changed: false }),
             superblock: superblock.clone(),
             segments,
@@ -153,6 +192,7 @@ impl<M: Medium> Engine<M> {
             stripes: Stripes::default(),
             limit,
             recovery: None,
+            first_error: OnceLock::new(),
             medium,
         };
         Ok((engine, loaded, sound))
@@ -165,23 +205,50 @@ impl<M: Medium> Engine<M> {
         }
         if verify {
             let committed = lock(&self.committed);
-            for (index, segment) in self.listed_of(&committed.slot).into_iter().enumerate() {
-                segment.data.expect(Use::Scan);
-                let check = check_pages(Checked {
-                    words: segment.data.words(),
-                    geometry: segment.data.geometry(),
-                    cell_bits: self.superblock.cells.bits(),
-                    table: &committed.tables[index],
-                    before: &[],
-                });
-                segment.data.expect(Use::LookUps);
-                check.refuse_unless_exact(index)?;
+            for index in 0..committed.slot.segments.len() {
+                self.check_listed(&committed, index, None)?.refuse_damage(index)?;
             }
         }
+        self.fill_holes()?;
         if self.medium.sabotaged(Sabotage::NoOpenState) {
             return Ok(());
         }
         self.commit_state(State::Open)
+    }
+
+    /// Makes sure that there is space for every byte, once the file is known to be sound.
+    fn fill_holes(&self) -> Result<()> {
+        self.medium.fill_holes().map_err(Error::io("allocate space for the file"))
+    }
+
+    /// Checks the pages of a segment of the slot that the file was opened with. The tables are as
+    /// they were read then, damaged or not.
+    fn check_listed(
+        &self,
+        committed: &Committed,
+        index: usize,
+        journalled: Option<&Journalled>,
+    ) -> Result<PageCheck> {
+        let (slot, table) = (&committed.slot, &committed.tables[index]);
+        let extent = slot.segments[index].extent(self.superblock.cells.bits());
+        let pages = FilePages::new(&self.medium, index, extent);
+        let entries =
+            |pages: Range<u64>| Ok(table[pages.start as usize..pages.end as usize].to_vec());
+        check_pages(&pages, extent.pages, entries, self.belief(slot, index, journalled))
+    }
+
+    /// What may be believed of a segment of the slot that the file was opened with.
+    fn belief<'a>(
+        &self,
+        slot: &Slot,
+        index: usize,
+        journalled: Option<&'a Journalled>,
+    ) -> Belief<'a> {
+        let now = match self.medium.sabotaged(Sabotage::IgnoreBootId) {
+            true => BootId::default(),
+            false => self.medium.boot_id(),
+        };
+        Belief::of(&self.superblock, slot, index, journalled, now)
     }
 
     /// The segments of the last slot, in its order: oldest first.
@@ -201,16 +268,22 @@ impl<M: Medium> Engine<M> {
     ///
     /// `mark` becomes the user's own position; without one the last is kept.
     pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
+        self.refuse_if_dead()?;
         let mut committed = lock(&self.committed);
-        if self.is_poisoned() {
-            return Err(Error::Poisoned);
-        }
+        self.refuse_if_dead()?;
         let mark = mark.unwrap_or(committed.slot.mark);
         if let Some(overlay) = &self.overlay {
             let stripes = self.all_stripes()?;
             return self.sync_counters(&mut committed, &stripes, &mut overlay.lock(), mark);
         }
-        // Who adds at the same time need not wait for a sync that has nothing to do.
+        // Threads that add need not wait for a sync that has nothing to do. What may have been added
+        // before this call is seen here without a stripe:
+        // - by this thread, or by one that it has heard of: what happened before is seen.
+        // - by a thread whose cells this one found set when it added the same key, and so wrote no
+        //   record: that thread took its record, or found the journal full, before it stored the
+        //   cells with release (`Words::store`, and the fences in front of wider stores). The fence
+        //   here makes those stores, seen by a relaxed load, order what comes before them.
+        fence(Ordering::Acquire);
         if !self.journal.has_news() && mark == committed.slot.mark {
             return Ok(());
         }
@@ -260,19 +333,29 @@ impl<M: Medium> Engine<M> {
     }
 
     fn checkpoint_to(&self, state: State) -> Result<()> {
+        self.refuse_if_dead()?;
         let mut committed = lock(&self.committed);
         let stripes = self.all_stripes()?;
-        // Held until the checkpoint is done: counters do not change meanwhile.
+        if state == State::Open {
+            committed.slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
+        }
+        // Held until the checkpoint is done: counters do not change before that.
         let mut overlay = self.overlay.as_ref().map(Overlay::lock);
         if let Some(overlay) = &mut overlay {
             self.log_counters(&mut committed, overlay)?;
         }
-        self.checkpoint_held(&mut committed, &stripes, state)
+        match state {
+            State::Open => self.checkpoint_held(&mut committed, &stripes, state),
+            State::Clean => self.close_held(&mut committed, &stripes, Proof::Needed),
+        }
     }
 
     /// Every stripe, so that no add is under way.
     fn all_stripes(&self) -> Result<AllStripes<'_>> {
-        let stripes = self.stripes.hold_all().ok_or(Error::Poisoned)?;
+        if self.medium.is_forked() {
+            return Err(Error::Forked);
+        }
+        let stripes = self.stripes.hold_all().ok_or_else(|| self.refusal())?;
         if self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
             stripes.open();
         }
@@ -281,8 +364,37 @@ impl<M: Medium> Engine<M> {
 
     /// Ends this handle's life as a writer: what the disk holds is no longer known.
     fn poison_with(&self, error: Error) -> Error {
+        // Before the gate is shut: a call that finds it so can tell why. The first error stays.
+        let kind = match &error {
+            Error::Io { source, .. } => Some(source.kind()),
+            _ => None,
+        };
+        let _ = self.first_error.set((error.to_string(), kind));
         self.stripes.shut();
         error
+    }
+
+    /// Whether this handle must not write: it is poisoned, or another process's.
+    #[inline(always)]
+    fn is_dead(&self) -> bool {
+        self.is_poisoned() || self.medium.is_forked()
+    }
+
+    /// An error if this handle must not write. Asked before any lock is taken: in a forked child a
+    /// lock may be held by a thread that is not there.
+    #[inline]
+    pub(crate) fn refuse_if_dead(&self) -> Result<()> {
+        if self.is_dead() { Err(self.refusal()) } else { Ok(()) }
+    }
+
+    /// Why this handle does not write any more.
+    #[cold]
+    fn refusal(&self) -> Error {
+        if self.medium.is_forked() {
+            return Error::Forked;
+        }
+        let (first, kind) = self.first_error.get().cloned().unwrap_or_default();
+        Error::Poisoned { first, kind }
     }
 
     /// Whether a write or sync failed.
@@ -293,8 +405,7 @@ impl<M: Medium> Engine<M> {
     /// Adds that changed the segments in use, less the keys taken out of them.
     pub(crate) fn adds(&self) -> u64 {
         let committed = lock(&self.committed);
-        let counted: u64 = committed.slot.segments.iter().map(|segment| segment.adds).sum();
-        counted + self.stripes.adds()
+        committed.slot.adds().saturating_add(self.stripes.adds())
     }
 
     /// The slot as it was last written, with the mark as it was last synced.
@@ -302,13 +413,20 @@ impl<M: Medium> Engine<M> {
         lock(&self.committed)
     }
 
-    /// Replaces the metadata; durable with the next checkpoint.
-    pub(crate) fn set_metadata(&self, metadata: Metadata) {
+    /// Sets a pair of the metadata, or removes it; durable with the next checkpoint.
+    pub(crate) fn set_metadata(&self, key: &str, value: Option<&str>) -> Result<()> {
+        self.refuse_if_dead()?;
+        // Read and replaced under one lock, or pairs that other threads set would be lost.
         let mut committed = lock(&self.committed);
-        if committed.slot.metadata != metadata {
-            committed.slot.metadata = metadata;
-            committed.changed = true;
-        }
+        let mut metadata = committed.slot.metadata.clone();
+        match value {
+            Some(value) => metadata.insert(key.to_owned(), value.to_owned()),
+            None => metadata.remove(key),
+        };
+        encode_metadata(&metadata)?;
+        committed.changed |= committed.slot.metadata != metadata;
+        committed.slot.metadata = metadata;
+        Ok(())
     }
 
     /// Whether adds of this epoch are not in the journal, or the next may not be.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::scan::Checked;
-use super::{Engine, Journalled, PAGE_WORDS, Segment, check_pages, lock};
+use super::proof::Proof;
+use super::{Engine, Journalled, PAGE_WORDS, Segment, lock};
 use crate::error::{Error, Result};
 use crate::format::{Slot, State};
 use crate::report::Recovery;
@@ -20,32 +20,23 @@ impl<M: Medium> Engine<M> {
         if self.medium.sabotaged(Sabotage::ReplayBeforeCheck) {
             self.replay(&journalled);
         }
-        let (mut exact, mut unsynced) = (0, 0);
-        let mut unexplained = Vec::new();
-        for (index, segment) in self.listed().into_iter().enumerate() {
-            let committed = lock(&self.committed);
-            let check = check_pages(Checked {
-                words: segment.data.words(),
-                geometry: segment.data.geometry(),
-                cell_bits: self.superblock.cells.bits(),
-                table: &committed.tables[index],
-                before: &journalled.changes[index].before,
-            });
+        let (mut exact, mut unverifiable) = (0, Vec::new());
+        for index in 0..slot.segments.len() {
+            let check = self.check_listed(&lock(&self.committed), index, Some(&journalled))?;
             check.refuse_damage(index)?;
-            // Only the newest segment is ever added to.
-            if index + 1 < slot.segments.len() {
-                check.refuse_unless_exact(index)?;
-            }
             exact += check.exact;
-            unsynced += check.unexplained.len() as u64;
-            unexplained.push(check.unexplained);
+            unverifiable.push(check.unverifiable);
         }
+        self.fill_holes()?;
         // Counters may only change in the data once the disk holds what explains that (F-98).
         if self.overlay.is_some() && !self.medium.sabotaged(Sabotage::TrustCachedJournal) {
-            self.journal.rewrite(journalled.extent).map_err(Error::io("sync the journal"))?;
+            let rewritten = self.journal.rewrite(journalled.extent);
+            rewritten
+                .and_then(|()| self.rewrite_beyond(&slot, journalled.extent))
+                .map_err(Error::io("sync the journal"))?;
         }
         self.replay(&journalled);
-        for (segment, pages) in self.listed().into_iter().zip(unexplained) {
+        for (segment, pages) in self.listed().into_iter().zip(&unverifiable) {
             pages.iter().for_each(|&page| segment.touch(page as usize * PAGE_WORDS));
         }
         if !self.medium.sabotaged(Sabotage::NoRewriteInRecovery) {
@@ -55,20 +46,20 @@ impl<M: Medium> Engine<M> {
             records_replayed: journalled.keys,
             records_missing: journalled.missing,
             pages_exact: exact,
-            pages_unsynced: unsynced,
+            pages_unverifiable: unverifiable.iter().map(|pages| pages.len() as u64).sum(),
             mark: journalled.mark.unwrap_or(slot.mark),
         };
         let mut committed = lock(&self.committed);
         committed.slot.mark = report.mark;
         committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
-        committed.slot.unsynced_pages =
-            committed.slot.unsynced_pages.saturating_add(report.pages_unsynced);
+        committed.slot.unverifiable_pages =
+            committed.slot.unverifiable_pages.saturating_add(report.pages_unverifiable);
         self.count_replayed(&mut committed.slot, journalled.keys);
         if self.medium.sabotaged(Sabotage::NoCheckpointAfterRecovery) {
             self.journal.restart(&self.medium, &self.superblock, &committed.slot);
         } else {
             let stripes = self.all_stripes()?;
-            self.commit(&mut committed, &stripes, State::Open)?;
+            self.commit(&mut committed, &stripes, State::Open, Proof::Done)?;
         }
         drop(committed);
         self.recovery = Some(report);
@@ -80,7 +71,7 @@ impl<M: Medium> Engine<M> {
         if self.overlay.is_none()
             && let Some(newest) = slot.segments.last_mut()
         {
-            newest.adds = newest.adds.saturating_add(records);
+            newest.count(records);
             self.filled.store(newest.adds, Ordering::Relaxed);
         }
     }

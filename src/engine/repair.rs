@@ -1,9 +1,10 @@
 //! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-99).
 
-use super::scan::Checked;
-use super::{Engine, Journalled, PAGE_WORDS, check_pages, lock};
-use crate::error::Result;
-use crate::format::{Epoch, RECORD_WORDS, Record, State};
+use super::load::read_table_as_it_is;
+use super::proof::Proof;
+use super::{Engine, Journalled, PAGE_WORDS, lock};
+use crate::error::{Error, Result};
+use crate::format::{Epoch, RECORD_WORDS, Record, SLOTS_TO_CLOSE, State};
 use crate::geometry::Geometry;
 use crate::storage::{Map, Medium};
 
@@ -29,7 +30,8 @@ pub(crate) struct Repaired {
 impl<M: Medium> Engine<M> {
     /// Opens a damaged medium, mends what can be mended and closes it in good order.
     pub(crate) fn repair(medium: M) -> Result<Repaired> {
-        let (mut engine, loaded, table) = Self::prepare(medium)?;
+        let (mut engine, loaded, table) =
+            Self::prepare(medium, SLOTS_TO_CLOSE, read_table_as_it_is)?;
         let open = loaded.slot.state == State::Open;
         let mut repaired = Repaired {
             crashed: open,
@@ -47,7 +49,7 @@ impl<M: Medium> Engine<M> {
             engine.count_replayed(&mut committed.slot, journalled.keys);
         }
         // For each segment, the pages to be filled.
-        let damaged = engine.damaged_pages(&journalled, repaired.records_lost);
+        let damaged = engine.damaged_pages(&journalled, repaired.records_lost)?;
         let mut first = 0;
         for (segment, pages) in engine.listed().into_iter().zip(&damaged) {
             repaired.pages.extend(pages.iter().map(|page| first + page));
@@ -65,26 +67,14 @@ impl<M: Medium> Engine<M> {
     ///
     /// Recovery takes bits too many for adds that were not synced. Here damage is suspected, and a
     /// page that has lost bits may have gained others: only what is exact is kept.
-    fn damaged_pages(&self, journalled: &Journalled, all: bool) -> Vec<Vec<u64>> {
+    fn damaged_pages(&self, journalled: &Journalled, all: bool) -> Result<Vec<Vec<u64>>> {
         let committed = lock(&self.committed);
-        let listed = self.listed_of(&committed.slot).into_iter().enumerate();
-        listed
-            .map(|(index, segment)| {
-                let table = &committed.tables[index];
+        (0..committed.slot.segments.len())
+            .map(|index| {
                 if all {
-                    return (0..table.len() as u64).collect();
+                    return Ok((0..committed.tables[index].len() as u64).collect());
                 }
-                let before = journalled.changes.get(index).map_or(&[][..], |it| &it.before);
-                let mut check = check_pages(Checked {
-                    words: segment.data.words(),
-                    geometry: segment.data.geometry(),
-                    cell_bits: self.superblock.cells.bits(),
-                    table,
-                    before,
-                });
-                check.damaged.append(&mut check.unexplained);
-                check.damaged.sort_unstable();
-                check.damaged
+                self.check_listed(&committed, index, Some(journalled)).map(|it| it.doubtful())
             })
             .collect()
     }
@@ -96,6 +86,7 @@ impl<M: Medium> Engine<M> {
         damaged: &[Vec<u64>],
         every_table: bool,
     ) -> Result<()> {
+        self.fill_holes()?;
         self.replay(journalled);
         let cell_bits = self.superblock.cells.bits();
         for (segment, pages) in self.listed().into_iter().zip(damaged) {
@@ -113,15 +104,24 @@ impl<M: Medium> Engine<M> {
         let slot = &mut committed.slot;
         let pages: usize = damaged.iter().map(Vec::len).sum();
         slot.repaired_pages = slot.repaired_pages.saturating_add(pages as u64);
+        // Also if nothing but a slot that does not count is to be written again.
+        committed.changed = true;
         let stripes = self.all_stripes()?;
-        self.commit(&mut committed, &stripes, State::Clean)
+        self.close_held(&mut committed, &stripes, Proof::Done)
     }
 
     /// Reads the journal, putting single flipped bits right.
     fn read_journal_mending(&self, repaired: &mut Repaired) -> Result<Journalled> {
         let slot = lock(&self.committed).slot.clone();
         let (superblock, medium) = (&self.superblock, &self.medium);
-        let mut journalled = Journalled::read(medium, superblock, &slot)?;
+        let mut journalled = match Journalled::read(medium, superblock, &slot) {
+            // Records that contradict each other, or name what is not there: none can be trusted.
+            Err(Error::Journal { .. }) => {
+                repaired.records_lost = true;
+                return Ok(Journalled::default());
+            }
+            result => result?,
+        };
         if journalled.hole.is_some() {
             let mut corrected = 0;
             // Behind the last record is free space: nothing there was a record of this epoch.

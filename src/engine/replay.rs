@@ -1,17 +1,16 @@
 //! What the journal of a crashed file says (F-90, F-91, F-98).
 
-use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
+use super::changes::Changes;
 use super::journal::epoch_of;
-use super::scan::Patch;
 use crate::error::{Error, Result};
 use crate::format::{
-    CellKind, CounterChange, Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_WORDS, Record, Slot,
-    Superblock,
+    CellKind, CounterChange, Epoch, FULL_RECORD, GROUP_NUMBERS, GroupRecord, JOURNAL_OFFSET,
+    RECORD_BYTES, RECORD_WORDS, Record, Slot, State, Superblock,
 };
-use crate::geometry::Geometry;
-use crate::kernel;
-use crate::storage::{Map, Medium};
+use crate::geometry::{Geometry, PAGE_BYTES};
+use crate::storage::Medium;
 
 /// The journal's records, and what they change.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,76 +27,8 @@ pub(crate) struct Journalled {
     pub(crate) missing: u64,
     /// Records from the first to the last that can be read.
     pub(crate) extent: u64,
-    /// No record is free, so that adds may have gone unlogged.
+    /// Adds may have gone unlogged, because there was no room (F-78) or there is no journal.
     pub(crate) full: bool,
-}
-
-/// What records change in one segment, sorted by word, each word once.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Changes {
-    /// Turns the data into what the page table describes.
-    pub(crate) before: Vec<Patch>,
-    /// Turns the data into what it has to be.
-    pub(crate) after: Vec<Patch>,
-}
-
-impl Changes {
-    /// Cells that plain records turn on.
-    fn of_bits(mut bits: Vec<(usize, u64)>) -> Self {
-        bits.sort_unstable_by_key(|&(word, _)| word);
-        bits.dedup_by(|later, earlier| {
-            let same = later.0 == earlier.0;
-            if same {
-                earlier.1 |= later.1;
-            }
-            same
-        });
-        let patch = |on: bool| {
-            move |&(word, mask): &(usize, u64)| Patch {
-                word,
-                mask,
-                value: if on { mask } else { 0 },
-            }
-        };
-        Changes {
-            before: bits.iter().map(patch(false)).collect(),
-            after: bits.iter().map(patch(true)).collect(),
-        }
-    }
-
-    /// A counter, after all counters with lower addresses.
-    fn push_counter(&mut self, address: u64, old: u8, new: u8) {
-        let (word, shift) = kernel::counter_place(address);
-        for (patches, value) in [(&mut self.before, old), (&mut self.after, new)] {
-            if patches.last().is_none_or(|patch| patch.word != word) {
-                patches.push(Patch { word, mask: 0, value: 0 });
-            }
-            if let Some(patch) = patches.last_mut() {
-                patch.mask |= 15 << shift;
-                patch.value |= u64::from(value) << shift;
-            }
-        }
-    }
-
-    /// Makes the data what it has to be, and tells each word that was written.
-    pub(crate) fn apply<Q: Map>(&self, data: &Q, mut written: impl FnMut(usize)) {
-        for patch in &self.after {
-            data.store(patch.word, patch.apply(data.words().load(patch.word)));
-            written(patch.word);
-        }
-    }
-
-    /// As [`apply`](Self::apply), in a private copy: pages that need nothing stay shared with the
-    /// file.
-    pub(crate) fn apply_private<Q: Map>(&self, data: &Q) {
-        for patch in &self.after {
-            let before = data.words().load(patch.word);
-            let after = patch.apply(before);
-            if after != before {
-                data.store(patch.word, after);
-            }
-        }
-    }
 }
 
 impl Journalled {
@@ -118,35 +49,50 @@ impl Journalled {
         slot: &Slot,
         mut mend: impl FnMut(Epoch, u32, [u64; RECORD_WORDS]) -> Option<Record>,
     ) -> Result<Self> {
-        const CHUNK: usize = 1 << 20;
         let epoch = epoch_of(medium, superblock, slot);
-        let length = superblock.journal_bytes as usize;
         let mut groups = Groups::default();
         let mut replay = Replay::new(superblock, slot);
-        let mut bytes = vec![0; CHUNK.min(length)];
-        let mut index = 0;
-        let mut full = true;
-        for start in (0..length).step_by(CHUNK) {
-            let chunk = &mut bytes[..CHUNK.min(length - start)];
-            medium
-                .read_at(chunk, JOURNAL_OFFSET + start as u64)
-                .map_err(Error::io("read the journal"))?;
-            for record in chunk.chunks_exact(RECORD_BYTES) {
-                let words = [0, 8].map(|at| {
-                    u64::from_le_bytes(record[at..at + 8].try_into().unwrap_or_default())
-                });
-                let record = epoch.decode(index, words).or_else(|| mend(epoch, index, words));
-                groups.take(u64::from(index), record);
-                full = record.is_some();
-                if let Some(record) = record {
-                    replay
-                        .take(record, groups.first_missing.is_none())
-                        .ok_or(Error::Journal { index: index.into() })?;
+        let full_record = superblock.full_record();
+        let mut full = superblock.journal_bytes == 0;
+        let counting = superblock.cells == CellKind::Counting;
+        let mut take = |index: u32, words| -> Result<bool> {
+            let bad = || Error::Journal { index: index.into() };
+            if full_record == Some(index.into()) {
+                let record = epoch.decode(index, words);
+                if record.is_some_and(|record| record != FULL_RECORD) {
+                    return Err(bad());
                 }
-                index += 1;
+                full = record.is_some();
+                groups.follow(full);
+                return Ok(full);
             }
+            let record = epoch.decode(index, words).or_else(|| mend(epoch, index, words));
+            let known = match record {
+                Some(record) if counting => Some(GroupRecord::of(record).ok_or_else(bad)?),
+                _ => None,
+            };
+            groups.take(u64::from(index), record, known);
+            if let Some(record) = record {
+                replay
+                    .take(index, record, known, groups.first_missing.is_none())
+                    .ok_or_else(bad)?;
+            }
+            Ok(record.is_some())
+        };
+        let end = JOURNAL_OFFSET + superblock.journal_bytes;
+        let mut last_is_there = false;
+        visit_records(medium, JOURNAL_OFFSET..end, 0, |index, words| {
+            last_is_there = take(index, words)?;
+            Ok(true)
+        })?;
+        // Records that found no room stand behind the end of the file (F-79): without those in front
+        // of them no group is complete, so that the first one that is missing ends them.
+        let capacity = (superblock.journal_bytes / RECORD_BYTES as u64) as u32;
+        let length = medium.length().map_err(Error::io("tell the length of the file"))?;
+        if counting && slot.state == State::Open && length > slot.file_bytes && last_is_there {
+            visit_records(medium, slot.file_bytes..length, capacity, &mut take)?;
         }
-        let (keys, changes) = replay.finish();
+        let (keys, changes) = replay.finish()?;
         Ok(Journalled {
             keys,
             mark: groups.mark,
@@ -167,12 +113,44 @@ impl Journalled {
     }
 }
 
+/// Shows the records that stand in a range of the file, numbered from `first`, until `take` says that
+/// it is enough.
+fn visit_records<M: Medium>(
+    medium: &M,
+    range: std::ops::Range<u64>,
+    first: u32,
+    mut take: impl FnMut(u32, [u64; RECORD_WORDS]) -> Result<bool>,
+) -> Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let length = (range.end - range.start) / PAGE_BYTES * PAGE_BYTES;
+    let mut bytes = vec![0; CHUNK.min(length) as usize];
+    let mut index = first;
+    for start in (0..length).step_by(CHUNK as usize) {
+        let chunk = &mut bytes[..CHUNK.min(length - start) as usize];
+        match medium.read_at(chunk, range.start + start) {
+            // A live writer has taken away what stood behind the end of its file.
+            Err(error) if first > 0 && error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            result => result.map_err(Error::io("read the journal"))?,
+        }
+        for record in chunk.chunks_exact(RECORD_BYTES) {
+            let words = [0, 8]
+                .map(|at| u64::from_le_bytes(record[at..at + 8].try_into().unwrap_or_default()));
+            if !take(index, words)? {
+                return Ok(());
+            }
+            let Some(next) = index.checked_add(1) else { return Ok(()) };
+            index = next;
+        }
+    }
+    Ok(())
+}
+
 /// Gathers what records change.
 enum Replay<'a> {
     /// Every key record counts, synced or not: its cells may be in the data.
     Plain {
         geometry: &'a Geometry,
-        bits: Vec<(usize, u64)>,
+        bits: Changes,
         keys: u64,
         /// The last key record: one that is equal to it repeats it, and counts once (F-77).
         last: Option<Record>,
@@ -181,11 +159,11 @@ enum Replay<'a> {
     /// Only complete groups count: what is not durable never was in the data.
     Counting {
         slot: &'a Slot,
-        /// Changes of the group that no sync record has closed yet.
-        open: Vec<CounterChange>,
-        /// For each cell by segment and address, its first old and its last new value.
-        cells: BTreeMap<(usize, u64), (u8, u8)>,
-        records: u64,
+        /// Changes of groups with nothing missing in front of them, each with the number of its
+        /// record, in their order.
+        cells: Vec<(u32, CounterChange)>,
+        /// How many of them are in groups that a sync record has closed.
+        closed: usize,
     },
 }
 
@@ -195,66 +173,79 @@ impl<'a> Replay<'a> {
         match superblock.cells {
             CellKind::Plain => Replay::Plain {
                 geometry: &slot.segments[segments - 1].geometry,
-                bits: Vec::new(),
+                bits: Changes::default(),
                 keys: 0,
                 last: None,
                 segments,
             },
-            CellKind::Counting => {
-                Replay::Counting { slot, open: Vec::new(), cells: BTreeMap::new(), records: 0 }
-            }
+            CellKind::Counting => Replay::Counting { slot, cells: Vec::new(), closed: 0 },
         }
     }
 
     /// Takes a record; `complete` when none is missing in front of it. `None` if the record names
     /// a cell that is not there.
-    fn take(&mut self, record: Record, complete: bool) -> Option<()> {
+    fn take(
+        &mut self,
+        index: u32,
+        record: Record,
+        known: Option<GroupRecord>,
+        complete: bool,
+    ) -> Option<()> {
+        let is_sync = known.is_some_and(|known| known.mark.is_some());
         match (self, record) {
-            (Replay::Plain { .. }, Record::Sync { .. }) => {}
+            (Replay::Counting { cells, closed, .. }, _) if is_sync => {
+                if complete {
+                    *closed = cells.len();
+                }
+            }
             (Replay::Plain { geometry, bits, keys, last, .. }, Record::Key { hash, mask }) => {
                 if last.replace(record) == Some(record) {
                     return Some(());
                 }
                 *keys += 1;
                 let rows = (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1);
-                bits.extend(rows.map(|row| kernel::place(geometry, hash, row)));
+                rows.for_each(|row| bits.push_bit(geometry.address(hash, row, 1)));
             }
-            (Replay::Counting { slot, open, .. }, Record::Key { hash, mask }) => {
+            (Replay::Counting { slot, cells, .. }, Record::Key { hash, mask }) => {
                 let change = CounterChange::decode(hash, mask);
                 let geometry = &slot.segments.get(change.segment)?.geometry;
-                (change.address < geometry.blocks() * geometry.block_span(4)).then_some(())?;
-                open.push(change);
-            }
-            (Replay::Counting { open, cells, records, .. }, Record::Sync { .. }) => {
-                if !complete {
-                    return Some(());
-                }
-                *records += open.len() as u64;
-                for change in open.drain(..) {
-                    cells
-                        .entry((change.segment, change.address))
-                        .and_modify(|(_, new)| *new = change.new)
-                        .or_insert((change.old, change.new));
+                // A cell that no key reaches would count among the ones (F-75).
+                (geometry.is_usable(change.address, 4) && change.old != change.new).then_some(())?;
+                // Behind a missing record no group is complete any more.
+                if complete {
+                    cells.push((index, change));
                 }
             }
+            (_, Record::Sync { .. }) => {}
         }
         Some(())
     }
 
     /// How many records count, and what they change in each segment.
-    fn finish(self) -> (u64, Vec<Changes>) {
+    fn finish(self) -> Result<(u64, Vec<Changes>)> {
         match self {
-            Replay::Plain { bits, keys, segments, .. } => {
+            Replay::Plain { mut bits, keys, segments, .. } => {
                 let mut changes = vec![Changes::default(); segments];
-                changes[segments - 1] = Changes::of_bits(bits);
-                (keys, changes)
+                bits.sort();
+                changes[segments - 1] = bits;
+                Ok((keys, changes))
             }
-            Replay::Counting { slot, cells, records, .. } => {
-                let mut changes = vec![Changes::default(); slot.segments.len()];
-                for ((segment, address), (old, new)) in cells {
-                    changes[segment].push_counter(address, old, new);
+            Replay::Counting { slot, mut cells, closed } => {
+                cells.truncate(closed);
+                let mut changes = vec![Changes::of_counters(); slot.segments.len()];
+                // Of one cell's records, the first has its old value and the last its new one.
+                let cell = |change: &CounterChange| (change.segment, change.address);
+                cells.sort_by_key(|(_, change)| cell(change));
+                for same in cells.chunk_by(|(_, a), (_, b)| cell(a) == cell(b)) {
+                    // Each goes on from the one before it (F-98).
+                    let broken = same.windows(2).find(|pair| pair[0].1.new != pair[1].1.old);
+                    if let Some(&[_, (index, _)]) = broken {
+                        return Err(Error::Journal { index: index.into() });
+                    }
+                    let ((_, first), (_, last)) = (same[0], same[same.len() - 1]);
+                    changes[first.segment].push_counter(first.address, first.old, last.new);
                 }
-                (records, changes)
+                Ok((closed as u64, changes))
             }
         }
     }
@@ -276,23 +267,43 @@ struct Groups {
     open_hole: Option<u64>,
     /// First missing record in a group whose sync had returned.
     hole: Option<u64>,
+    /// The group that the next record of a counting file belongs to.
+    group: u32,
 }
 
 impl Groups {
-    fn take(&mut self, index: u64, record: Option<Record>) {
+    /// If a record stands behind the last sync record, that sync had returned: nothing in front of
+    /// it may be missing.
+    fn follow(&mut self, record: bool) {
+        if record && self.hole.is_none() {
+            self.hole = self.open_hole;
+        }
+    }
+
+    /// Takes a record; those of a counting file say which group they are of.
+    fn take(&mut self, index: u64, record: Option<Record>, known: Option<GroupRecord>) {
         let Some(record) = record else {
             self.first_missing.get_or_insert(index);
             self.missing += 1;
             return;
         };
-        // A record stands behind the last sync record, so that sync had returned: nothing in
-        // front of it may be missing.
-        if self.hole.is_none() {
-            self.hole = self.open_hole;
+        self.follow(true);
+        if let Some(known) = known {
+            // A later group has begun, so the sync record of the one before it was durable.
+            if known.group != self.group && self.hole.is_none() {
+                self.hole = self.first_missing.or(Some(index));
+            }
+            self.group = known.group;
         }
         self.missing_before_last = self.missing;
         self.extent = index + 1;
-        if let Record::Sync { mark } = record {
+        let mark = match (known, record) {
+            (Some(known), _) => known.mark,
+            (None, Record::Sync { mark }) => Some(mark),
+            (None, Record::Key { .. }) => None,
+        };
+        if let Some(mark) = mark {
+            self.group = (self.group + 1) % GROUP_NUMBERS;
             // A mark without all of its keys would promise what was lost (F-96).
             if self.first_missing.is_none() {
                 self.mark = Some(mark);
@@ -315,9 +326,38 @@ mod tests {
     fn groups(records: &[Option<Record>]) -> Groups {
         let mut groups = Groups::default();
         for (index, &record) in records.iter().enumerate() {
-            groups.take(index as u64, record);
+            groups.take(index as u64, record, None);
         }
         groups
+    }
+
+    /// Records of a counting file: the numbers of their groups, and which are sync records.
+    fn counted(records: &[Option<(u32, bool)>]) -> Groups {
+        let mut groups = Groups::default();
+        for (index, &record) in records.iter().enumerate() {
+            let known = record.map(|(group, sync)| GroupRecord { group, mark: sync.then_some(7) });
+            groups.take(index as u64, record.map(|_| Record::Key { hash: 1, mask: 1 }), known);
+        }
+        groups
+    }
+
+    /// A sync record whose group another one follows had returned, also when it is the record that
+    /// is missing.
+    #[test]
+    fn f91_a_later_group_shows_that_a_sync_had_returned() {
+        let (cell, sync) = (|group| Some((group, false)), |group| Some((group, true)));
+        assert_eq!(counted(&[cell(0), sync(0), cell(1), sync(1), None]).hole, None);
+        assert_eq!(counted(&[cell(0), None, cell(1)]).hole, Some(1));
+        assert_eq!(counted(&[cell(0), None, cell(1), sync(1)]).hole, Some(1));
+        assert_eq!(counted(&[None, None, None, sync(1)]).hole, Some(0));
+        assert_eq!(counted(&[cell(0), sync(0), None, None, cell(3)]).hole, Some(2));
+        // Groups that nothing is missing between, and that do not follow one another.
+        assert_eq!(counted(&[cell(0), sync(0), cell(2)]).hole, Some(2));
+        assert_eq!(counted(&[cell(0), cell(1)]).hole, Some(1));
+        // The last group was being written.
+        assert_eq!(counted(&[cell(0), sync(0), None, cell(1), sync(1)]).hole, None);
+        assert_eq!(counted(&[cell(0), sync(0), cell(1), None]).hole, None);
+        assert_eq!(counted(&[None, cell(0), None, sync(0)]).hole, None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The segments of a file that grows or rotates, read without a lock while they change.
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::format::{MAX_SEGMENTS, Shape, Slot, Superblock, region_of};
 use crate::sync::AtomicU64;
@@ -22,14 +22,19 @@ impl Active {
         Active { newest, count }
     }
 
-    fn pack(self) -> u64 {
-        (self.newest as u64) << 32 | self.count as u64
+    /// In one word, with a number that tells this choice from an equal one before it.
+    fn pack(self, turn: u64) -> u64 {
+        turn << 16 | (self.newest as u64) << 8 | self.count as u64
     }
 
     fn unpack(word: u64) -> Self {
-        Active { newest: (word >> 32) as usize, count: word as u32 as usize }
+        Active { newest: (word >> 8 & 0xff) as usize, count: (word & 0xff) as usize }
     }
 }
+
+/// How often a look-up in the segments starts over because others came to count meanwhile, before
+/// it says "maybe".
+const LOOK_UPS: u32 = 100;
 
 /// Regions a file may ever have.
 pub(crate) fn regions(superblock: &Superblock) -> usize {
@@ -55,7 +60,7 @@ impl<S> SegmentSet<S> {
         SegmentSet {
             first,
             others: (1..regions).map(|_| OnceLock::new()).collect(),
-            active: AtomicU64::new(active.pack()),
+            active: AtomicU64::new(active.pack(0)),
         }
     }
 
@@ -78,14 +83,19 @@ impl<S> SegmentSet<S> {
         }
     }
 
-    /// Makes other regions count from now on: all of them are there.
+    /// Makes other regions count from now on: all of them are there. One thread at a time does.
     pub(crate) fn activate(&self, active: Active) {
-        self.active.store(active.pack(), Ordering::Release);
+        let turn = (self.active.load(Ordering::Relaxed) >> 16) + 1;
+        self.active.store(active.pack(turn), Ordering::Release);
     }
 
     /// The numbers of the regions that count, newest first.
     pub(crate) fn order(&self) -> impl Iterator<Item = usize> + use<S> {
-        let Active { newest, count } = self.active();
+        self.order_of(self.active())
+    }
+
+    fn order_of(&self, active: Active) -> impl Iterator<Item = usize> + use<S> {
+        let Active { newest, count } = active;
         let regions = self.others.len() + 1;
         (0..count).map(move |back| match newest.checked_sub(back) {
             Some(region) => region,
@@ -96,6 +106,25 @@ impl<S> SegmentSet<S> {
     /// The segments that count, newest first.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &S> {
         self.order().filter_map(|region| self.region(region))
+    }
+
+    /// Whether one of the segments that count holds what is asked for. A "no" takes the same
+    /// segments from the start to the end of the look-up: a region that is dropped under it may be
+    /// cleared, and what was in there added to the newest, which was asked before (F-106).
+    pub(crate) fn any(&self, holds: impl Fn(&S) -> bool) -> bool {
+        for _ in 0..LOOK_UPS {
+            let active = self.active.load(Ordering::Acquire);
+            let mut order = self.order_of(Active::unpack(active));
+            if order.any(|region| self.region(region).is_some_and(&holds)) {
+                return true;
+            }
+            // Who has seen a word of a region that was cleared sees that it was dropped before.
+            fence(Ordering::Acquire);
+            if self.active.load(Ordering::Relaxed) == active {
+                return false;
+            }
+        }
+        true
     }
 
     /// The segment that takes the adds.

@@ -6,7 +6,8 @@ use super::checkpoint::encode_table;
 use super::{Active, Committed, Engine, Overlay, Segment, lock};
 use crate::error::{Error, Result};
 use crate::format::{
-    Extent, MAX_SEGMENTS, PageEntry, SegmentRecord, Shape, Slot, State, Superblock, region_of,
+    Extent, MAX_SEGMENTS, PageEntry, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State, Superblock,
+    region_of,
 };
 use crate::geometry::{Geometry, Layout, PAGE_BYTES};
 use crate::plan::{self, Plan};
@@ -44,9 +45,11 @@ impl<M: Medium> Engine<M> {
 
     /// Appends a segment if the newest one is full.
     pub(super) fn grow(&self) -> Result<()> {
+        self.refuse_if_dead()?;
         let mut committed = lock(&self.committed);
         let stripes = self.all_stripes()?;
-        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
+        // Changes of counters that were not synced stay so: the mark that goes with them is not known.
+        let _overlay = self.overlay.as_ref().map(Overlay::lock);
         if self.filled.load(Ordering::Relaxed) < self.growth_limit() {
             return Ok(());
         }
@@ -57,13 +60,12 @@ impl<M: Medium> Engine<M> {
                 reason: "a file has at most 32 segments; build one for more keys",
             });
         }
+        // One that ends the epoch, and the one that lists the new segment.
+        committed.slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
         let plan = next_plan(&self.superblock, &committed.slot)?;
         let cell_bits = self.superblock.cells.bits();
         let extent =
             Extent { offset: committed.slot.file_bytes, pages: plan.geometry().pages(cell_bits) };
-        if let Some(overlay) = &mut overlay {
-            self.log_counters(&mut committed, overlay)?;
-        }
         self.checkpoint_held(&mut committed, &stripes, State::Open)?;
         // Nothing of the file counts yet that this changes: without space it stays as it is.
         self.medium
@@ -88,28 +90,38 @@ impl<M: Medium> Engine<M> {
 
     /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
     pub(crate) fn rotate(&self) -> Result<()> {
+        self.refuse_if_dead()?;
         let mut committed = lock(&self.committed);
         let stripes = self.all_stripes()?;
-        self.rotate_held(&mut committed, stripes)
+        self.rotate_held(&mut committed, stripes, true)
     }
 
     /// Rotates if the newest generation has as many adds as it takes.
     pub(super) fn rotate_when_full(&self) -> Result<()> {
+        self.refuse_if_dead()?;
         let mut committed = lock(&self.committed);
         let stripes = self.all_stripes()?;
         match self.filled.load(Ordering::Relaxed) < self.superblock.rotate_after {
             true => Ok(()),
-            false => self.rotate_held(&mut committed, stripes),
+            false => self.rotate_held(&mut committed, stripes, false),
         }
     }
 
-    fn rotate_held(&self, committed: &mut Committed, stripes: AllStripes<'_>) -> Result<()> {
+    /// Rotates, after a sync if `sync` says so: a rotation that comes by itself must not make changes
+    /// of counters durable whose mark is not known.
+    fn rotate_held(
+        &self,
+        committed: &mut Committed,
+        stripes: AllStripes<'_>,
+        sync: bool,
+    ) -> Result<()> {
         let Shape::Rotating(generations) = self.superblock.shape() else {
             let reason = "only a filter made with generations rotates";
             return Err(Error::parameter("rotate", "done on this file", reason));
         };
+        committed.slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
         let mut overlay = self.overlay.as_ref().map(Overlay::lock);
-        if let Some(overlay) = &mut overlay {
+        if let Some(overlay) = overlay.as_mut().filter(|_| sync) {
             self.log_counters(committed, overlay)?;
         }
         self.checkpoint_held(committed, &stripes, State::Open)?;
@@ -129,6 +141,10 @@ impl<M: Medium> Engine<M> {
             ..slot.segments[slot.segments.len() - 1].clone()
         };
         if slot.segments.len() as u64 == generations {
+            let dropped = region_of(&self.superblock, &slot, 0).unwrap_or(0) as usize;
+            if let Some(overlay) = &mut overlay {
+                self.forget_region(overlay, dropped);
+            }
             slot.segments.remove(0);
             committed.tables.remove(0);
         }

@@ -89,7 +89,7 @@ pub(crate) const SUPERBLOCK_FIELDS: [Field; 18] = [
     field("crc", CRC_OFFSET, Form::Hex, "CRC-32 of the bytes before it (F-4)"),
 ];
 
-pub(crate) const SLOT_FIELDS: [Field; 18] = [
+pub(crate) const SLOT_FIELDS: [Field; 19] = [
     field("magic", 0, Form::Bytes, "42 4C 4D 53 4C 4F 54 00: \"BLMSLOT\" and a zero"),
     field("sequence", SEQUENCE, Form::Number, "number of this slot (F-23)"),
     field("epoch", EPOCH, Form::Number, "number of the epoch this slot begins"),
@@ -106,14 +106,15 @@ pub(crate) const SLOT_FIELDS: [Field; 18] = [
     ),
     field("reserved_1", SLOT_RESERVED_1, Form::Zeros, "zeros"),
     field(
-        "unsynced_pages",
-        UNSYNCED_PAGES,
+        "unverifiable_pages",
+        UNVERIFIABLE_PAGES,
         Form::Number,
-        "pages that recoveries accepted with unsynced bits (F-94)",
+        "pages accepted with cells that nothing explains (F-94)",
     ),
     field("repaired_pages", REPAIRED_PAGES, Form::Number, "pages that repairs filled (F-99)"),
     field("recoveries", RECOVERIES, Form::Number, "recoveries this file went through"),
     field("next_salt", NEXT_SALT, Form::Hex, "the salt of the next slot (F-35)"),
+    field("boot_id", BOOT_ID, Form::Uuid, "boot of the machine; zeros in a clean slot (F-114)"),
     field("reserved_2", SLOT_RESERVED_2, Form::Zeros, "zeros"),
     field("segments", SEGMENTS, Form::Nested, "segment records, the rest zeros (F-25)"),
     field("metadata", METADATA, Form::Nested, "pairs, the rest zeros (F-27)"),
@@ -130,7 +131,7 @@ pub(crate) const SEGMENT_FIELDS: [Field; 10] = [
         "adds",
         SEGMENT_ADDS,
         Form::Number,
-        "adds that changed the segment, as of this slot (counting: adds − removals)",
+        "adds that changed the segment, as of this slot (counting: F-130)",
     ),
     field("offset", SEGMENT_OFFSET, Form::Number, "where its page table 0 starts in the file"),
     field("table", SEGMENT_TABLE, Form::Number, "which page table counts: 0 or 1"),

@@ -47,10 +47,7 @@ impl Epoch {
     /// The two words of a record at place `index`.
     #[inline(always)]
     pub(crate) const fn encode(self, index: u32, record: Record) -> [u64; RECORD_WORDS] {
-        let (value, mask) = match record {
-            Record::Key { hash, mask } => (hash, mask),
-            Record::Sync { mark } => (mark, 0),
-        };
+        let (value, mask) = record.parts();
         [value, mask as u64 | (self.check(index, value, mask) << self.mask_bits)]
     }
 
@@ -91,8 +88,60 @@ pub(crate) enum Record {
     },
 }
 
+/// What the last record of a plain file's journal says: adds went unlogged (F-78).
+pub(crate) const FULL_RECORD: Record = Record::Sync { mark: 0 };
+
+impl Record {
+    /// Value and mask.
+    #[inline(always)]
+    const fn parts(self) -> (u64, u32) {
+        match self {
+            Record::Key { hash, mask } => (hash, mask),
+            Record::Sync { mark } => (mark, 0),
+        }
+    }
+}
+
 /// Bits of a record's mask in a counting file (F-71).
-pub(crate) const COUNTER_MASK_BITS: u32 = 16;
+pub(crate) const COUNTER_MASK_BITS: u32 = 32;
+
+/// Groups of a counting file that are told apart: their numbers start over behind the last of them.
+pub(crate) const GROUP_NUMBERS: u32 = 1 << 18;
+
+/// Where the number of the group stands in a mask of a counting file.
+const GROUP_SHIFT: u32 = 13;
+
+/// Tells a cell record of a counting file from a sync record.
+const CELL_RECORD: u32 = 1 << 31;
+
+/// What a record of a counting file is, and the group that it belongs to (F-74, F-75).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRecord {
+    /// Number of the group in its epoch, below [`GROUP_NUMBERS`].
+    pub(crate) group: u32,
+    /// The mark of a sync record; the others are cell records.
+    pub(crate) mark: Option<u64>,
+}
+
+impl GroupRecord {
+    /// What a record of a counting file is; `None` for one that no writer writes.
+    pub(crate) fn of(record: Record) -> Option<Self> {
+        let (value, mask) = record.parts();
+        let group = mask >> GROUP_SHIFT & (GROUP_NUMBERS - 1);
+        if mask & CELL_RECORD != 0 {
+            return Some(GroupRecord { group, mark: None });
+        }
+        (mask == group << GROUP_SHIFT).then_some(GroupRecord { group, mark: Some(value) })
+    }
+
+    /// The sync record of a group.
+    pub(crate) fn sync(group: u32, mark: u64) -> Record {
+        match group % GROUP_NUMBERS {
+            0 => Record::Sync { mark },
+            group => Record::Key { hash: mark, mask: group << GROUP_SHIFT },
+        }
+    }
+}
 
 /// What a record of a counting file says: one counter went from one value to another (F-75).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +157,10 @@ pub(crate) struct CounterChange {
 }
 
 impl CounterChange {
-    /// The record of this change.
-    pub(crate) fn record(&self) -> Record {
-        let mask = 0x8000
+    /// The record of this change in a group.
+    pub(crate) fn record(&self, group: u32) -> Record {
+        let mask = CELL_RECORD
+            | (group % GROUP_NUMBERS) << GROUP_SHIFT
             | (self.segment as u32) << 8
             | u32::from(self.old & 15) << 4
             | u32::from(self.new & 15);
@@ -120,7 +170,7 @@ impl CounterChange {
     /// The change that value and mask of a record stand for.
     pub(crate) fn decode(value: u64, mask: u32) -> Self {
         CounterChange {
-            segment: (mask >> 8 & 0x7f) as usize,
+            segment: (mask >> 8 & 0x1f) as usize,
             address: value,
             old: (mask >> 4 & 15) as u8,
             new: (mask & 15) as u8,

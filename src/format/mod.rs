@@ -18,13 +18,16 @@ pub(crate) use fields::{
     with_ends,
 };
 pub(crate) use journal::{
-    COUNTER_MASK_BITS, CounterChange, Epoch, RECORD_BYTES, RECORD_WORDS, Record,
+    COUNTER_MASK_BITS, CounterChange, Epoch, FULL_RECORD, GROUP_NUMBERS, GroupRecord, RECORD_BYTES,
+    RECORD_WORDS, Record,
 };
 pub use slot::State;
 pub(crate) use slot::{
-    MAX_SEGMENTS, Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SegmentRecord, Slot,
-    encode_metadata,
+    BootId, MAX_COUNT, MAX_SEGMENTS, Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES,
+    SLOTS_TO_CLOSE, SegmentRecord, Slot, encode_metadata, most_adds,
 };
+#[cfg(test)]
+pub(crate) use superblock::COUNTING;
 pub use superblock::{CellKind, FORMAT_VERSION, WhenFull};
 pub(crate) use superblock::{
     GROWING, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Shape, Superblock, recognise,
@@ -53,7 +56,8 @@ pub(crate) const JOURNAL_OFFSET: u64 = SLOT_OFFSETS[1] + SLOT_BYTES as u64;
 /// Where the CRC stands in superblock and slots: their last four bytes (F-4).
 pub(crate) const CRC_OFFSET: usize = PAGE_BYTES as usize - 4;
 
-/// The parts of a segment, as offsets in the file (F-5).
+/// The parts of a segment, as offsets in the file (F-5). A file may claim any offset, and no
+/// number of pages beyond 2^40: a sum that would overflow stays behind every real end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Where the segment starts, which is where its page table 0 starts.
@@ -65,12 +69,12 @@ pub(crate) struct Extent {
 impl Extent {
     /// Offset of page table 0 or 1.
     pub(crate) fn table(&self, which: u32) -> u64 {
-        self.offset + u64::from(which) * table_bytes(self.pages)
+        self.offset.saturating_add(u64::from(which) * table_bytes(self.pages))
     }
 
     /// Offset of the data.
     pub(crate) fn data(&self) -> u64 {
-        self.offset + 2 * table_bytes(self.pages)
+        self.table(2)
     }
 
     /// Length of the data in bytes.
@@ -78,9 +82,14 @@ impl Extent {
         self.pages * PAGE_BYTES
     }
 
+    /// Length of tables and data in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        2 * table_bytes(self.pages) + self.data_bytes()
+    }
+
     /// Offset of the first byte after the segment.
     pub(crate) fn end(&self) -> u64 {
-        self.data() + self.data_bytes()
+        self.offset.saturating_add(self.bytes())
     }
 }
 
@@ -140,9 +149,11 @@ pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> R
     if slot.file_bytes != expected {
         return bad("file length", slot.file_bytes, format!("its segments end at {expected}"));
     }
-    // What lies behind the last segment of a growing file is a growth that did not finish.
-    let unfinished = superblock.shape() == Shape::Growing && length > slot.file_bytes;
-    if slot.file_bytes != length && !unfinished {
+    // What lies behind the last segment of a growing file is a growth that did not finish, and behind
+    // that of an open counting one more records than its journal holds (F-79).
+    let growing = superblock.shape() == Shape::Growing;
+    let logging = superblock.cells == CellKind::Counting && slot.state == State::Open;
+    if length < slot.file_bytes || (length > slot.file_bytes && !growing && !logging) {
         return Err(Error::Length { expected: slot.file_bytes, found: length });
     }
     Ok(())
@@ -150,8 +161,7 @@ pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> R
 
 /// Length of one region of a rotating file.
 fn region_bytes(superblock: &Superblock, slot: &Slot) -> u64 {
-    let extent = slot.segments[0].extent(superblock.cells.bits());
-    extent.end() - extent.offset
+    slot.segments[0].extent(superblock.cells.bits()).bytes()
 }
 
 /// Where a segment of a rotating file must be: in the region after that of the one before it, and

@@ -28,11 +28,12 @@ pub(crate) const MARK: usize = SEGMENT_COUNT + 4;
 pub(crate) const FILE_BYTES: usize = MARK + 8;
 pub(crate) const METADATA_LENGTH: usize = FILE_BYTES + 8;
 pub(crate) const SLOT_RESERVED_1: usize = METADATA_LENGTH + 4;
-pub(crate) const UNSYNCED_PAGES: usize = SLOT_RESERVED_1 + 4;
-pub(crate) const REPAIRED_PAGES: usize = UNSYNCED_PAGES + 8;
+pub(crate) const UNVERIFIABLE_PAGES: usize = SLOT_RESERVED_1 + 4;
+pub(crate) const REPAIRED_PAGES: usize = UNVERIFIABLE_PAGES + 8;
 pub(crate) const RECOVERIES: usize = REPAIRED_PAGES + 8;
 pub(crate) const NEXT_SALT: usize = RECOVERIES + 8;
-pub(crate) const SLOT_RESERVED_2: usize = NEXT_SALT + 8;
+pub(crate) const BOOT_ID: usize = NEXT_SALT + 8;
+pub(crate) const SLOT_RESERVED_2: usize = BOOT_ID + 16;
 pub(crate) const SEGMENTS: usize = 128;
 
 // Offsets within a segment record (F-25).
@@ -64,6 +65,21 @@ pub enum State {
     Open,
 }
 
+/// Names one boot of one machine; zeros when it is not known (F-114).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BootId(pub(crate) [u8; 16]);
+
+impl BootId {
+    fn is_known(self) -> bool {
+        self != BootId::default()
+    }
+
+    /// Whether both name the same boot, so that what one wrote the other finds in the cache.
+    pub(crate) fn is_same_boot(self, other: BootId) -> bool {
+        self.is_known() && self == other
+    }
+}
+
 /// The user's pairs, sorted by key.
 pub(crate) type Metadata = std::collections::BTreeMap<String, String>;
 
@@ -86,7 +102,30 @@ pub(crate) struct SegmentRecord {
     pub(crate) ones: u64,
 }
 
+/// Adds that a segment can have had for each of its cells that is not zero, at most. An add that
+/// counts changes a cell, so that one would do for a file that was only added to; a fold leaves the
+/// adds and takes cells away, and threads may claim the same cell at the same time (F-38).
+pub(crate) const ADDS_PER_CELL: u64 = 64;
+
+/// The adds that so many cells that are not zero allow at most (F-38).
+pub(crate) const fn most_adds(ones: u64) -> u64 {
+    ones.saturating_mul(ADDS_PER_CELL)
+}
+
+/// Slots that closing a file takes at most: the one that ends its last epoch, and the clean one.
+pub(crate) const SLOTS_TO_CLOSE: u64 = 2;
+
 impl SegmentRecord {
+    /// Counts adds, up to the highest number that there is (F-26).
+    pub(crate) fn count(&mut self, adds: u64) {
+        self.adds = self.adds.saturating_add(adds).min(MAX_COUNT);
+    }
+
+    /// Takes back what is claimed of adds beyond what the cells allow (F-38).
+    pub(crate) fn bound_adds(&mut self) {
+        self.adds = self.adds.min(most_adds(self.ones));
+    }
+
     /// Where the parts of the segment are.
     pub(crate) fn extent(&self, cell_bits: u32) -> Extent {
         Extent { offset: self.offset, pages: self.geometry.pages(cell_bits) }
@@ -106,12 +145,14 @@ pub(crate) struct Slot {
     pub(crate) next_salt: u64,
     /// Clean or open.
     pub(crate) state: State,
+    /// The boot of the machine in which an open slot was written; zeros in a clean one.
+    pub(crate) boot_id: BootId,
     /// The user's own position.
     pub(crate) mark: u64,
     /// Length of the file.
     pub(crate) file_bytes: u64,
-    /// Pages that recoveries accepted with bits that had not been synced.
-    pub(crate) unsynced_pages: u64,
+    /// Pages that were accepted although table and journal do not explain all of their cells.
+    pub(crate) unverifiable_pages: u64,
     /// Pages that repairs set to all ones.
     pub(crate) repaired_pages: u64,
     /// Recoveries this file went through.
@@ -128,6 +169,26 @@ impl Slot {
         (self.sequence % 2) as usize
     }
 
+    /// An error unless `next` is the slot that was written after this one (F-31).
+    pub(crate) fn expect_next(&self, next: &Slot) -> Result<()> {
+        for (field, last, found) in [
+            ("sequence", self.sequence.wrapping_add(1), next.sequence),
+            ("epoch", self.epoch.wrapping_add(1), next.epoch),
+            ("salt", self.next_salt, next.salt),
+        ] {
+            if found != last {
+                let reason = format!("the slot before it says that it is {last}");
+                return Err(Error::field("the slot", field, found, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds of all segments. A file may claim any number for each of them (F-26).
+    pub(crate) fn adds(&self) -> u64 {
+        self.segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.adds))
+    }
+
     /// The 4,096 bytes of this slot.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         self.check_counts()?;
@@ -142,10 +203,11 @@ impl Slot {
         Le::write_u64(&mut bytes[MARK..], self.mark);
         Le::write_u64(&mut bytes[FILE_BYTES..], self.file_bytes);
         Le::write_u32(&mut bytes[METADATA_LENGTH..], metadata.len() as u32);
-        Le::write_u64(&mut bytes[UNSYNCED_PAGES..], self.unsynced_pages);
+        Le::write_u64(&mut bytes[UNVERIFIABLE_PAGES..], self.unverifiable_pages);
         Le::write_u64(&mut bytes[REPAIRED_PAGES..], self.repaired_pages);
         Le::write_u64(&mut bytes[RECOVERIES..], self.recoveries);
         Le::write_u64(&mut bytes[NEXT_SALT..], self.next_salt);
+        bytes[BOOT_ID..SLOT_RESERVED_2].copy_from_slice(&self.boot_id.0);
         for (segment, bytes) in
             self.segments.iter().zip(bytes[SEGMENTS..METADATA].chunks_exact_mut(SEGMENT_BYTES))
         {
@@ -157,15 +219,12 @@ impl Slot {
         Ok(bytes)
     }
 
-    /// Reads a slot; `None` for one that was never written (F-21).
+    /// Reads a slot. One of zeros is damaged as any other: every file has two from the start (F-21).
     ///
     /// In a file with features that may be ignored, `reserved_in_use` says that their bytes are not
     /// to be judged (F-19).
-    pub(crate) fn decode(bytes: &[u8], reserved_in_use: bool) -> Result<Option<Self>> {
+    pub(crate) fn decode(bytes: &[u8], reserved_in_use: bool) -> Result<Self> {
         debug_assert_eq!(bytes.len(), SLOT_BYTES);
-        if bytes.iter().all(|&byte| byte == 0) {
-            return Ok(None);
-        }
         let expected = Le::read_u32(&bytes[CRC_OFFSET..]);
         let found = header_crc(bytes);
         if expected != found {
@@ -189,9 +248,15 @@ impl Slot {
         if metadata_length > METADATA_BYTES {
             return bad("metadata length", metadata_length as u64, "it must be at most 1916");
         }
+        let mut boot_id = BootId::default();
+        boot_id.0.copy_from_slice(&bytes[BOOT_ID..SLOT_RESERVED_2]);
+        if state == State::Clean && boot_id.is_known() {
+            let reason = "only an open slot names a boot of the machine";
+            return bad("boot id", Le::read_u64(&bytes[BOOT_ID..]), reason);
+        }
         let records_end = SEGMENTS + count * SEGMENT_BYTES;
         for (reserved, start) in [
-            (&bytes[..UNSYNCED_PAGES], SLOT_RESERVED_1),
+            (&bytes[..UNVERIFIABLE_PAGES], SLOT_RESERVED_1),
             (&bytes[..SEGMENTS], SLOT_RESERVED_2),
             (&bytes[..METADATA], records_end),
             (&bytes[..CRC_OFFSET], METADATA + metadata_length),
@@ -211,19 +276,29 @@ impl Slot {
             state,
             mark: Le::read_u64(&bytes[MARK..]),
             file_bytes: Le::read_u64(&bytes[FILE_BYTES..]),
-            unsynced_pages: Le::read_u64(&bytes[UNSYNCED_PAGES..]),
+            unverifiable_pages: Le::read_u64(&bytes[UNVERIFIABLE_PAGES..]),
             repaired_pages: Le::read_u64(&bytes[REPAIRED_PAGES..]),
             recoveries: Le::read_u64(&bytes[RECOVERIES..]),
             next_salt: Le::read_u64(&bytes[NEXT_SALT..]),
+            boot_id,
             segments,
             metadata: decode_metadata(&bytes[METADATA..METADATA + metadata_length])?,
         };
         slot.check_counts()?;
-        Ok(Some(slot))
+        Ok(slot)
     }
 
-    /// What rises by one at a time: a file that could run out of numbers was made to, and is refused
-    /// before anything is written that nobody could read (F-26).
+    /// An error unless so many more slots have numbers (F-26).
+    pub(crate) fn expect_numbers(&self, slots: u64) -> Result<()> {
+        for (field, value) in [("sequence", self.sequence), ("epoch", self.epoch)] {
+            if MAX_COUNT.saturating_sub(value) < slots {
+                return Err(Error::NumbersSpent { field, value });
+            }
+        }
+        Ok(())
+    }
+
+    /// What rises by one at a time must be in its range (F-26).
     fn check_counts(&self) -> Result<()> {
         for (field, value) in [("sequence", self.sequence), ("epoch", self.epoch)] {
             if value == 0 || value > MAX_COUNT {

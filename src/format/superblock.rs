@@ -2,7 +2,7 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::{CRC_OFFSET, MAX_SEGMENTS, first_nonzero, header_crc};
+use super::{CRC_OFFSET, MAX_SEGMENTS, RECORD_BYTES, first_nonzero, header_crc};
 use crate::error::{Error, Result};
 use crate::geometry::PAGE_BYTES;
 
@@ -288,6 +288,13 @@ impl Superblock {
             (_, 0) => Shape::Fixed,
             (_, generations) => Shape::Rotating(generations),
         }
+    }
+
+    /// The number of the journal record that says that adds went unlogged, where there is one: the
+    /// last one of a plain file (F-78).
+    pub(crate) fn full_record(&self) -> Option<u64> {
+        let records = self.journal_bytes / RECORD_BYTES as u64;
+        records.checked_sub(1).filter(|_| self.cells == CellKind::Plain)
     }
 
     /// Whether features that this code may ignore are there, and with them perhaps values in bytes

@@ -2,7 +2,10 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use crate::geometry::PAGE_BYTES;
+use crate::geometry::{Geometry, MAX_ROWS, PAGE_BYTES};
+
+/// CRC-32 of a page of zeros (F-61).
+pub(crate) const EMPTY_PAGE_CRC: u32 = 0xc71c_0011;
 
 /// Bytes of one entry.
 pub(crate) const ENTRY_BYTES: usize = 8;
@@ -40,8 +43,22 @@ impl PageEntry {
     }
 
     /// The entry of a page that holds nothing.
-    pub(crate) fn empty() -> Self {
-        Self::of(&[0; PAGE_BYTES as usize], 1)
+    pub(crate) const fn empty() -> Self {
+        PageEntry { crc: EMPTY_PAGE_CRC, ones: 0 }
+    }
+
+    /// Whether a page of this segment can have such an entry: no more ones than cells, and the
+    /// CRC of an empty page if there are none (F-64).
+    pub(crate) fn is_possible(&self, geometry: &Geometry, page: u64, cell_bits: u32) -> bool {
+        if self.ones == 0 {
+            return self.crc == EMPTY_PAGE_CRC;
+        }
+        // How many cells a page has takes several divisions. But for the last of a row, it lacks
+        // fewer cells than there can be rows.
+        let most = 8 * PAGE_BYTES / u64::from(cell_bits);
+        let last = (page + 1).is_multiple_of(geometry.row_pages(cell_bits));
+        let few = u64::from(self.ones) + u64::from(MAX_ROWS) <= most;
+        (few && !last) || u64::from(self.ones) <= geometry.page_cells(page, cell_bits)
     }
 
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -53,5 +70,15 @@ impl PageEntry {
 
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         PageEntry { crc: Le::read_u32(bytes), ones: Le::read_u32(&bytes[4..]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f61_the_entry_of_an_empty_page() {
+        assert_eq!(PageEntry::of(&[0; PAGE_BYTES as usize], 1), PageEntry::empty());
     }
 }

@@ -23,7 +23,9 @@ mod portable;
 mod tests;
 
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use neon as simd;
@@ -85,9 +87,11 @@ pub(crate) struct Cells<Q: Map> {
     /// From one block to the next, and from one row to the next, in cells.
     block_span: u64,
     row_span: u64,
+    /// Bytes of a block, if no block is on more than one page.
+    block_bytes: Option<NonZeroU64>,
     kernel: Kernel,
-    /// What look-ups find at the [shortcut](Self::shortcut).
-    short: Short,
+    /// What look-ups find at the [shortcut](Self::shortcut): a [`Short`].
+    short: AtomicU8,
 }
 
 impl<Q: Map> Cells<Q> {
@@ -110,7 +114,12 @@ impl<Q: Map> Cells<Q> {
         }
         let (block_span, row_span) = (geometry.block_span(cell_bits), geometry.row_span(cell_bits));
         let line_bytes = geometry.blocks() * LINE_BYTES as u64;
+        let block_bytes = match geometry.layout() {
+            Layout::Line | Layout::Page => block_span * u64::from(cell_bits) / 8,
+            Layout::Rows | Layout::Flat => 0,
+        };
         Ok(Cells {
+            block_bytes: NonZeroU64::new(block_bytes).filter(|bytes| bytes.get() <= PAGE_BYTES),
             map,
             words,
             geometry,
@@ -118,7 +127,7 @@ impl<Q: Map> Cells<Q> {
             block_span,
             row_span,
             kernel,
-            short: Short::Closed,
+            short: AtomicU8::new(Short::Closed as u8),
         })
     }
 
@@ -141,19 +150,32 @@ impl<Q: Map> Cells<Q> {
         self.words.as_ptr().wrapping_byte_add(line_offset(hash, self.line_bytes))
     }
 
-    /// Opens the [shortcut](Self::shortcut), if there is one: these cells alone answer look-ups.
-    pub(crate) fn open_shortcut(&mut self) {
-        self.short = match self.kernel {
+    /// Opens the [shortcut](Self::shortcut), if there is one: these cells alone answer look-ups, and
+    /// nothing about them is to be found out any more.
+    pub(crate) fn open_shortcut(&self) {
+        let short = match self.kernel {
             Kernel::WideLine8 => Short::Wide,
             Kernel::SimdLine8 => Short::Simd,
             _ => Short::Closed,
         };
+        self.short.store(short as u8, Ordering::Relaxed);
+    }
+
+    /// What the [shortcut](Self::shortcut) is once it is open, whether it is or not.
+    #[inline(always)]
+    pub(crate) fn closed_shortcut(&self) -> Option<Shortcut<'_, Q>> {
+        match self.kernel {
+            Kernel::WideLine8 => Some(Shortcut(self, Short::Wide as u8)),
+            Kernel::SimdLine8 => Some(Shortcut(self, Short::Simd as u8)),
+            _ => None,
+        }
     }
 
     /// The shortcut, if it is open.
     #[inline(always)]
     pub(crate) fn shortcut(&self) -> Option<Shortcut<'_, Q>> {
-        (self.short != Short::Closed).then_some(Shortcut(self))
+        let short = self.short.load(Ordering::Relaxed);
+        (short != Short::Closed as u8).then_some(Shortcut(self, short))
     }
 
     /// Whether the cells of all rows are on.
@@ -206,6 +228,42 @@ impl<Q: Map> Cells<Q> {
     fn counters(&self, hash: u64) -> impl Iterator<Item = u8> {
         (0..self.geometry.row_count())
             .map(move |row| self.counter(self.geometry.address(hash, row, COUNTER_BITS)))
+    }
+
+    /// The page of a hash, in the layouts that have all cells of a hash on one page.
+    #[inline(always)]
+    pub(crate) fn only_page(&self, hash: u64) -> Option<u64> {
+        let block_bytes = self.block_bytes?.get();
+        Some(self.geometry.block(hash) * block_bytes / PAGE_BYTES)
+    }
+
+    /// Whether `accept` takes one of the pages with a cell of a hash that is off: each of them is
+    /// shown until it does. A hash that has all of its cells on one page has that one shown, whether
+    /// one of them is off or not.
+    #[inline]
+    pub(crate) fn any_off(&self, hash: u64, mut accept: impl FnMut(u64) -> bool) -> bool {
+        let cell_bits = if self.kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
+        let page = |address: u64| address * u64::from(cell_bits) / (8 * PAGE_BYTES);
+        if let Some(page) = self.only_page(hash) {
+            return accept(page);
+        }
+        (0..self.geometry.row_count()).any(|row| {
+            let address = self.geometry.address(hash, row, cell_bits);
+            let off = match cell_bits {
+                CELL_BITS => self.words.load(address as usize / 64) >> (address % 64) & 1 == 0,
+                _ => self.counter(address) == 0,
+            };
+            off && accept(page(address))
+        })
+    }
+
+    /// Whether `accept` takes one of the pages that the cells of a hash are on.
+    pub(crate) fn any_page(&self, hash: u64, mut accept: impl FnMut(u64) -> bool) -> bool {
+        let cell_bits = if self.kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
+        (0..self.geometry.row_count()).any(|row| {
+            let address = self.geometry.address(hash, row, cell_bits);
+            accept(address * u64::from(cell_bits) / (8 * PAGE_BYTES))
+        })
     }
 
     /// One bit for each row whose cell is off.
@@ -319,6 +377,7 @@ impl<Q: Map> Cells<Q> {
 
 /// What look-ups find at the shortcut.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 enum Short {
     /// Nothing: other cells have a say, or the kernel is a rare one.
     Closed,
@@ -328,7 +387,7 @@ enum Short {
 
 /// The shortest way of a look-up, for the geometry that nearly all files have: it is walked in place
 /// instead of by a call.
-pub(crate) struct Shortcut<'a, Q: Map>(&'a Cells<Q>);
+pub(crate) struct Shortcut<'a, Q: Map>(&'a Cells<Q>, u8);
 
 impl<Q: Map> Shortcut<'_, Q> {
     /// The hash of a key.
@@ -341,9 +400,10 @@ impl<Q: Map> Shortcut<'_, Q> {
     /// Whether the cells of all rows are on.
     #[inline(always)]
     pub(crate) fn contains(&self, hash: u64) -> bool {
-        match self.0.short {
-            Short::Wide => self.0.contains_wide(hash),
-            _ => self.0.contains_simd(hash),
+        if self.1 == Short::Wide as u8 {
+            self.0.contains_wide(hash)
+        } else {
+            self.0.contains_simd(hash)
         }
     }
 }

@@ -162,7 +162,7 @@ fn the_shortcut_hashes_and_answers_as_everyone_does() {
     let hasher = Hasher::new(5);
     let bytes: Vec<u8> = (0..100).map(|at| split_mix(3, at) as u8).collect();
     for kernel in [Kernel::wide(&geometry), Kernel::simd(&geometry)].into_iter().flatten() {
-        let mut cells = cells(geometry, kernel);
+        let cells = cells(geometry, kernel);
         assert!(cells.shortcut().is_none(), "closed until it is opened");
         cells.open_shortcut();
         for length in 0..bytes.len() {
@@ -176,7 +176,7 @@ fn the_shortcut_hashes_and_answers_as_everyone_does() {
             assert_eq!(shortcut.contains(hash), missing(&cells, hash) == 0, "length {length}");
         }
     }
-    let mut portable = cells(geometry, Kernel::portable(&geometry));
+    let portable = cells(geometry, Kernel::portable(&geometry));
     portable.open_shortcut();
     assert!(portable.shortcut().is_none());
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::PageEntry;
 use crate::geometry::Geometry;
 use crate::plan::{self, Overlap};
-use crate::report::{Counted, Health};
+use crate::report::Counted;
 
 /// Most runs of differing pages that are kept.
 const MOST_RUNS: usize = 1000;
@@ -28,6 +28,17 @@ pub struct Comparison {
     pub parameters: Vec<ParameterPair>,
     /// How their bits and keys relate, or why that cannot be told.
     pub contents: Contents,
+}
+
+impl Comparison {
+    /// Whether both have the same size and the same cells, and so the same answer for every key.
+    pub fn is_same(&self) -> bool {
+        let folded = self.a.folded_by != 1 || self.b.folded_by != 1;
+        match &self.contents {
+            Contents::Compared(pages) => pages.relation == Relation::Equal && !folded,
+            Contents::Incomparable { .. } => false,
+        }
+    }
 }
 
 /// How the contents of two files relate.
@@ -59,8 +70,6 @@ pub struct PageComparison {
     pub pages: u64,
     /// Pages that are not alike.
     pub pages_differing: u64,
-    /// Pages whose data was read; those of two closed files that are alike need not be.
-    pub pages_read: u64,
     /// Which pages are not alike, in runs; the first 1,000 runs at most.
     pub differing: Vec<PageRun>,
 }
@@ -127,8 +136,7 @@ impl Relation {
 /// Compares two files: their parameters, how many keys they hold and share, whether one includes
 /// the other, and which pages differ.
 ///
-/// Of two files that were closed in good order and have the same size, only the pages whose
-/// checksums differ are read.
+/// Every page of both is verified on the way: a damaged file is an error.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -153,6 +161,7 @@ pub fn compare(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<Comparison> {
     let contents = match common_geometry(&sources) {
         Ok(geometry) => Contents::Compared(Box::new(compare_pages(&geometry, &sources)?)),
         Err(error) if matches!(error.cause(), Error::Incompatible { .. }) => {
+            sources.iter().try_for_each(Source::verify)?;
             Contents::Incomparable { reason: error.cause().to_string() }
         }
         Err(error) => return Err(error),
@@ -192,15 +201,14 @@ struct Findings {
     a_alone: bool,
     b_alone: bool,
     differing: u64,
-    read: u64,
     runs: Vec<PageRun>,
 }
 
 impl Findings {
     fn new(geometry: &Geometry, cell_bits: u32) -> Self {
         let counted = [(); 3].map(|()| Counted::new(geometry, cell_bits));
-        let (a_alone, b_alone, differing, read, runs) = (false, false, 0, 0, Vec::new());
-        Findings { counted, cell_bits, a_alone, b_alone, differing, read, runs }
+        let (a_alone, b_alone, differing, runs) = (false, false, 0, Vec::new());
+        Findings { counted, cell_bits, a_alone, b_alone, differing, runs }
     }
 
     fn count(&mut self, geometry: &Geometry, page: u64, ones: [u32; 3]) {
@@ -221,7 +229,6 @@ impl Findings {
         self.a_alone |= other.a_alone;
         self.b_alone |= other.b_alone;
         self.differing += other.differing;
-        self.read += other.read;
         other.runs.into_iter().for_each(|run| push_run(&mut self.runs, run));
         self
     }
@@ -238,32 +245,17 @@ fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
 }
 
 fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageComparison> {
-    let [a, b] = sources;
-    let cells = a.cells();
-    let tabled = sources
-        .iter()
-        .all(|source| source.health() == Health::Clean && source.geometry() == geometry);
+    let cells = sources[0].cells();
     let findings = || Findings::new(geometry, cells.bits());
-    let state = || (findings(), [[0; PAGE]; 2]);
+    let state = || (findings(), [Vec::new(), Vec::new()]);
     let found = each_few_pages(geometry, sources, None, state, |(found, bytes), pages| {
-        let tables = match tabled {
-            true => Some((a.entries(pages.clone())?, b.entries(pages.clone())?)),
-            false => None,
-        };
-        for page in pages.clone() {
-            let at = (page - pages.start) as usize;
-            if let Some((a, b)) = &tables
-                && a[at] == b[at]
-            {
-                found.count(geometry, page, [a[at].ones; 3]);
-                continue;
-            }
-            for (source, bytes) in sources.iter().zip(bytes.iter_mut()) {
-                bytes.fill(0);
-                source.read_folded(geometry, page..page + 1, bytes)?;
-            }
-            found.read += 1;
-            let [a, b] = &*bytes;
+        for (source, bytes) in sources.iter().zip(bytes.iter_mut()) {
+            bytes.clear();
+            bytes.resize((pages.end - pages.start) as usize * PAGE, 0);
+            source.read_folded(geometry, pages.clone(), bytes)?;
+        }
+        let [a, b] = bytes.each_ref().map(|bytes| bytes.chunks_exact(PAGE));
+        for ((page, a), b) in pages.zip(a).zip(b) {
             let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
             let ones = [a, b, &together[..]].map(|page| PageEntry::of(page, cells.bits()).ones);
             found.count(geometry, page, ones);
@@ -289,7 +281,6 @@ fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageCompa
         overlap: plan::estimate_overlap(geometry, &ones_a, &ones_b, &ones_union),
         pages: geometry.pages(cells.bits()),
         pages_differing: found.differing,
-        pages_read: found.read,
         differing: found.runs,
     })
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::{CellKind, Extent, PageEntry, Shape, Superblock, first_extent};
 use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::plan::Plan;
-use crate::storage::{Draft, Medium};
+use crate::storage::{Draft, Medium, Target};
 
 /// Makes a new file of one or several others.
 ///
@@ -87,17 +87,19 @@ impl<'a> SetOperation<'a> {
         inputs: &[P],
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
+        // First of all: if it replaces one of the inputs, nothing may be added to that from here on.
+        let target = Target::new(output.as_ref(), self.replace)?;
         let all: Vec<Vec<Source>> =
             inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
         let what = format!("union of {}", files(all.len()));
         if all.iter().any(|file| file[0].superblock().shape() == Shape::Growing) {
-            return self.union_of_growing(&all, what, output.as_ref());
+            return self.union_of_growing(&all, what, target);
         }
         let sources: Vec<Source> = all.into_iter().flatten().collect();
         for source in &sources {
             source.refuse_several_segments().map_err(|error| source.blame(error))?;
         }
-        self.derive(&sources, common_geometry(&sources)?, Rule::Union, what, output.as_ref())
+        self.derive(&sources, common_geometry(&sources)?, Rule::Union, what, target)
     }
 
     /// The intersection: what all of the inputs hold, the result holds, and some keys beside it:
@@ -123,10 +125,11 @@ impl<'a> SetOperation<'a> {
         inputs: &[P],
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
+        let target = Target::new(output.as_ref(), self.replace)?;
         let sources = open(inputs)?;
         let what = format!("intersection of {}", files(sources.len()));
         let geometry = common_geometry(&sources)?;
-        self.derive(&sources, geometry, Rule::Intersection, what, output.as_ref())
+        self.derive(&sources, geometry, Rule::Intersection, what, target)
     }
 
     /// The same keys in a `factor` times smaller file: the very bits that adding them to a file of
@@ -149,8 +152,9 @@ impl<'a> SetOperation<'a> {
         factor: u64,
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
+        let target = Target::new(output.as_ref(), self.replace)?;
         let sources = open(&[input])?;
-        self.fold_source(&sources, factor, output.as_ref())
+        self.fold_source(&sources, factor, target)
     }
 
     /// Folds to the smallest size at which the keys that are in the file now, as far as their
@@ -176,21 +180,22 @@ impl<'a> SetOperation<'a> {
         rate: f64,
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
+        let target = Target::new(output.as_ref(), self.replace)?;
         let sources = open(&[input])?;
         let geometry = *sources[0].geometry();
         let keys = sources[0].counted()?.keys(&geometry).value;
         let factor = fold::factor_for_rate(&geometry, keys, rate)?;
-        self.fold_source(&sources, factor, output.as_ref())
+        self.fold_source(&sources, factor, target)
     }
 
-    fn fold_source(&self, sources: &[Source], factor: u64, output: &Path) -> Result<Derivation> {
+    fn fold_source(&self, sources: &[Source], factor: u64, target: Target) -> Result<Derivation> {
         if factor > 1 && sources.iter().any(|source| source.cells() == CellKind::Counting) {
             let reason = "counters cannot be folded: export the plain filter and fold that";
             return Err(Error::parameter("kind", CellKind::Counting.name(), reason));
         }
         // Refuses files that no operation can take.
         let geometry = common_geometry(sources)?.folded(factor)?;
-        self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), output)
+        self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), target)
     }
 
     pub(super) fn replaces(&self) -> bool {
@@ -207,7 +212,7 @@ impl<'a> SetOperation<'a> {
         geometry: Geometry,
         rule: Rule,
         operation: String,
-        output: &Path,
+        target: Target,
     ) -> Result<Derivation> {
         let factors: Vec<u64> = sources
             .iter()
@@ -216,7 +221,7 @@ impl<'a> SetOperation<'a> {
         let metadata = provenance::metadata(&operation, sources, &factors)?;
         let superblock = superblock(sources, &factors);
         let extent = first_extent(&superblock, &geometry);
-        let draft = Draft::new(output, extent.end(), self.replace)?;
+        let draft = Draft::new(target, extent.end())?;
         let medium = draft.medium()?;
         let counted = combine(&geometry, sources, rule, self.listener, |first, bytes, entries| {
             write_pages(&medium, &extent, first, bytes, entries)
@@ -289,7 +294,7 @@ fn adds(sources: &[Source], rule: Rule, keys: f64) -> u64 {
     let adds: Vec<u64> = sources.iter().map(Source::adds).collect();
     let known = sources.iter().all(Source::adds_are_known);
     match rule {
-        Rule::Union => union_adds(&adds, known, keys),
+        Rule::Union => union_adds(largest(&adds), known.then(|| sum(&adds)), keys),
         Rule::Intersection => {
             let most = adds.into_iter().min().filter(|_| known);
             (keys.round() as u64).min(most.unwrap_or(u64::MAX))
@@ -297,9 +302,18 @@ fn adds(sources: &[Source], rule: Rule, keys: f64) -> u64 {
     }
 }
 
-/// The adds of a union of filters with so many; `known` says that there cannot have been more.
-pub(super) fn union_adds(adds: &[u64], known: bool, keys: f64) -> u64 {
-    let least = adds.iter().copied().max().unwrap_or(0);
-    let most = adds.iter().copied().fold(0, u64::saturating_add);
-    (keys.round() as u64).clamp(least, if known { most } else { u64::MAX })
+/// The adds of a union that holds about so many keys: at least `least`, and no more than `most` if
+/// that is known.
+pub(super) fn union_adds(least: u64, most: Option<u64>, keys: f64) -> u64 {
+    (keys.round() as u64).min(most.unwrap_or(u64::MAX)).max(least)
+}
+
+/// The largest of some numbers of adds.
+pub(super) fn largest(adds: &[u64]) -> u64 {
+    adds.iter().copied().max().unwrap_or(0)
+}
+
+/// All of some numbers of adds together.
+pub(super) fn sum(adds: &[u64]) -> u64 {
+    adds.iter().copied().fold(0, u64::saturating_add)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{CellKind, PageEntry, Superblock, WhenFull, first_extent};
 use crate::plan::Plan;
 use crate::report::Counted;
-use crate::storage::Draft;
+use crate::storage::{Draft, Target};
 
 /// Pages of counters that make one page of bits.
 const PAGES_EACH: u64 = 4;
@@ -39,6 +39,7 @@ impl SetOperation<'_> {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn export(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Derivation> {
+        let target = Target::new(output.as_ref(), self.replaces())?;
         let source = Source::open(input.as_ref())?;
         if source.cells() != CellKind::Counting {
             let reason = "only a counting filter is exported: a plain one can be copied";
@@ -56,7 +57,7 @@ impl SetOperation<'_> {
             ..source.superblock().clone()
         };
         let extent = first_extent(&superblock, &geometry);
-        let draft = Draft::new(output.as_ref(), extent.end(), self.replaces())?;
+        let draft = Draft::new(target, extent.end())?;
         let medium = draft.medium()?;
         let parts = split_on_all_cores(extent.pages, PAGES_EACH, |pages| {
             let mut counted = Counted::new(&geometry, 1);

@@ -1,9 +1,7 @@
 //! The union of growing filters: segment by segment, where they match.
 
-use std::path::Path;
-
 use super::derivation::{Derivation, InputSummary, Made, summary};
-use super::derive::{SetOperation, union_adds, write_pages};
+use super::derive::{SetOperation, largest, sum, union_adds, write_pages};
 use super::provenance;
 use super::source::Source;
 use super::stream::{Rule, combine};
@@ -11,7 +9,7 @@ use crate::engine::{finish_slot, new_slot};
 use crate::error::{Error, Result};
 use crate::format::{SegmentRecord, Shape, Superblock};
 use crate::plan;
-use crate::storage::Draft;
+use crate::storage::{Draft, Target};
 
 impl SetOperation<'_> {
     /// Joins files, each given by its segments.
@@ -19,7 +17,7 @@ impl SetOperation<'_> {
         &self,
         files: &[Vec<Source>],
         operation: String,
-        output: &Path,
+        target: Target,
     ) -> Result<Derivation> {
         refuse_differences(files)?;
         let first = files[0][0].superblock();
@@ -39,7 +37,7 @@ impl SetOperation<'_> {
             end = record.extent(cell_bits).end();
             records.push(record);
         }
-        let draft = Draft::new(output, end, self.replaces())?;
+        let draft = Draft::new(target, end)?;
         let medium = draft.medium()?;
         let (mut keys, mut rates) = (Vec::new(), Vec::new());
         for (index, record) in records.iter_mut().enumerate() {
@@ -52,7 +50,7 @@ impl SetOperation<'_> {
             let here = counted.keys(&geometry);
             let adds: Vec<u64> = sources.iter().map(|source| source.adds()).collect();
             let known = sources.iter().all(|source| source.adds_are_known());
-            record.adds = union_adds(&adds, known, here.value);
+            record.adds = union_adds(largest(&adds), known.then(|| sum(&adds)), here.value);
             keys.push(here);
             rates.push(counted.rate_now(&geometry));
         }

@@ -8,7 +8,7 @@ use super::source::Source;
 use super::stream::{Rule, combine};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::format::CellKind;
+use crate::format::{CellKind, most_adds};
 use crate::plan::Estimate;
 use crate::reader::Reader;
 use crate::report::Counted;
@@ -34,6 +34,7 @@ pub struct Absorbed {
 
 /// Takes all keys of a reader's file into an open filter, durably.
 pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Result<Absorbed> {
+    engine.refuse_if_dead()?;
     let sources = [Source::of_reader(reader)?];
     let [source] = &sources;
     if engine.superblock.cells == CellKind::Counting {
@@ -60,8 +61,11 @@ pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Resu
     })?;
     let (counted, cells_set) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let keys = counted.keys(geometry);
-    let adds = [engine.adds(), source.adds()];
-    engine.count_adds(union_adds(&adds, source.adds_are_known(), keys.value) - adds[0]);
+    // Only its own adds are what the filter knows of: what a file claims is no more than a limit.
+    let (own, claimed) = (engine.adds(), source.adds());
+    let most = source.adds_are_known().then(|| own.saturating_add(claimed));
+    let ones = counted.ones.iter().sum();
+    engine.count_adds(union_adds(own, most, keys.value).min(most_adds(ones)).saturating_sub(own));
     engine.checkpoint()?;
     let rate = counted.rate_now(geometry);
     Ok(Absorbed { folded_by, cells_set, keys, rate, pages_unverified })

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::hash::Hasher;
 use crate::reader::Reader;
 
-/// Several files that are asked together: a key is hashed once, or once for each seed in use.
+/// Several files that are asked together: a key is hashed once, or once for each seed in use. A file
+/// with damaged pages may hold every key of theirs; its [reader](Self::as_slice) tells.
 ///
 /// Each reader keeps its file open and mapped; a process may have to raise its limit of open files
 /// to hold more than about a thousand.
@@ -114,6 +115,9 @@ impl Readers {
 /// deleted. Give it a rate that such losses may have, and know that a key that was deleted cannot
 /// come back. Without a second filter a "no" is always certain.
 ///
+/// Damage does not: where the second file has [damaged pages](Reader::try_contains), or cannot be
+/// read, a key does not count as deleted, so that deleted ones may come back as "maybe".
+///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let at = |name| folder.path().join(name);
@@ -150,6 +154,8 @@ impl Except {
             return false;
         }
         let hash = if other == hasher { hash } else { other.hash(key) };
+        // A "maybe" that damage makes says nothing of the key.
         !self.deleted.contains_hash(hash)
+            || !matches!(self.deleted.try_contains_hash(hash), Ok(true))
     }
 }

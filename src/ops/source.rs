@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::fold;
 use super::stream::{Rule, combine};
 use crate::engine::{
-    PAGE_WORDS, Patches, Verdict, WINDOW, judge, page_patches, read_table_part, recheck_pages,
-    settle_pages,
+    Belief, FilePages, PAGES_AT_ONCE, Pages, Verdict, check_segment, read_table_part, settle_pages,
 };
 use crate::error::{Error, Result};
+use crate::examine::{Examined, examine};
 use crate::format::{CellKind, Metadata, PageEntry, SegmentRecord, Shape, Superblock};
 use crate::geometry::{Geometry, PAGE_BYTES};
 use crate::reader::Reader;
 use crate::report::{Counted, Health, uuid_text};
+use crate::storage::{FileMedium, Medium, open_to_read};
 
 /// Bytes of a page, as the length of an array.
 pub(super) const PAGE: usize = PAGE_BYTES as usize;
@@ -27,7 +28,8 @@ pub(super) const PAGE: usize = PAGE_BYTES as usize;
 pub(crate) struct Source {
     /// The file's name, for errors.
     path: Option<PathBuf>,
-    reader: Arc<Reader>,
+    medium: Arc<FileMedium>,
+    examined: Arc<Examined>,
     /// Which of the file's segments, oldest first.
     index: usize,
     /// Pages of a live or crashed file that hold more than its checksums and journal explain.
@@ -47,22 +49,35 @@ impl Source {
 
     /// Opens a file as inputs, one for each of its segments.
     pub(super) fn open_all(path: &Path) -> Result<Vec<Self>> {
-        let reader = Arc::new(Reader::open(path).map_err(|error| error.of_input(path))?);
-        let segments = reader.examined().loaded.slot.segments.len();
+        let open = || {
+            let medium = open_to_read(path)?;
+            let examined = examine(&medium)?;
+            Ok((Arc::new(medium), Arc::new(examined)))
+        };
+        let (medium, examined) = open().map_err(|error: Error| error.of_input(path))?;
+        let segments = examined.loaded.slot.segments.len();
         let path = Some(path.to_owned());
-        Ok((0..segments).map(|at| Self::new(Arc::clone(&reader), at, path.clone())).collect())
+        let source = |at| Self::new(Arc::clone(&medium), Arc::clone(&examined), at, path.clone());
+        Ok((0..segments).map(source).collect())
     }
 
     /// The file of a reader, as it is now.
     pub(crate) fn of_reader(reader: &Reader) -> Result<Self> {
-        let source = Self::new(Arc::new(reader.reopen()?), 0, None);
+        let medium = reader.medium().try_clone().map_err(Error::io("open the file"))?;
+        let examined = examine(&medium)?;
+        let source = Self::new(Arc::new(medium), Arc::new(examined), 0, None);
         source.refuse_several_segments()?;
         Ok(source)
     }
 
-    fn new(reader: Arc<Reader>, index: usize, path: Option<PathBuf>) -> Self {
+    fn new(
+        medium: Arc<FileMedium>,
+        examined: Arc<Examined>,
+        index: usize,
+        path: Option<PathBuf>,
+    ) -> Self {
         let (unverified, settling) = (AtomicU64::new(0), Mutex::new(()));
-        Source { path, reader, index, unverified, settling }
+        Source { path, medium, examined, index, unverified, settling }
     }
 
     /// Which bits of several segments belong together cannot be told from the bits.
@@ -85,19 +100,19 @@ impl Source {
     }
 
     pub(super) fn superblock(&self) -> &Superblock {
-        &self.reader.examined().loaded.superblock
+        &self.examined.loaded.superblock
     }
 
     pub(super) fn record(&self) -> &SegmentRecord {
-        &self.reader.examined().loaded.slot.segments[self.index]
+        &self.examined.loaded.slot.segments[self.index]
     }
 
     pub(super) fn segments(&self) -> usize {
-        self.reader.examined().loaded.slot.segments.len()
+        self.examined.loaded.slot.segments.len()
     }
 
     pub(super) fn metadata(&self) -> &Metadata {
-        self.reader.metadata()
+        &self.examined.loaded.slot.metadata
     }
 
     pub(super) fn cells(&self) -> CellKind {
@@ -113,16 +128,16 @@ impl Source {
     }
 
     pub(super) fn health(&self) -> Health {
-        self.reader.health()
+        self.examined.health
     }
 
     pub(super) fn uuid(&self) -> String {
-        uuid_text(&self.reader.uuid())
+        uuid_text(&self.superblock().uuid)
     }
 
     /// Adds that changed the file; for a live one, as of its last checkpoint.
     pub(crate) fn adds(&self) -> u64 {
-        let journalled = self.reader.examined().journalled.as_ref();
+        let journalled = self.examined.journalled.as_ref();
         // The records of a counting file are changes of counters, not adds.
         let newest = self.index + 1 == self.segments();
         let journalled = journalled.filter(|_| newest && self.cells() == CellKind::Plain);
@@ -138,21 +153,22 @@ impl Source {
         self.unverified.load(Ordering::Relaxed)
     }
 
-    /// What turns the data back into what the page table describes.
-    fn before(&self) -> &Patches {
-        let journalled = self.reader.examined().journalled.as_ref();
-        journalled.map_or(&[], |journalled| &journalled.changes[self.index].before)
+    /// What may be believed of the pages, by the headers that were read when the source was made.
+    fn belief(&self) -> Belief<'_> {
+        let Examined { loaded, journalled, .. } = &*self.examined;
+        let now = self.medium.boot_id();
+        Belief::of(&loaded.superblock, &loaded.slot, self.index, journalled.as_ref(), now)
     }
 
     /// What the page table says of some pages.
     pub(super) fn entries(&self, pages: Range<u64>) -> Result<Vec<PageEntry>> {
-        read_table_part(self.reader.medium(), self.record(), self.cells().bits(), pages)
+        read_table_part(&*self.medium, self.record(), self.cells().bits(), pages)
             .map_err(|error| self.blame(error))
     }
 
     /// How full the file was at its last checkpoint, from its page table.
     pub(super) fn tabled(&self) -> &Counted {
-        &self.reader.examined().counted[self.index]
+        &self.examined.counted[self.index]
     }
 
     /// How full the file is now: from the page table of one that was closed, and from the data of
@@ -165,42 +181,33 @@ impl Source {
         combine(self.geometry(), sources, Rule::Union, None, |_, _, _| Ok(()))
     }
 
-    /// Shows some pages, verified, each once and in no certain order.
+    /// The pages, as the file has them.
+    fn file_pages(&self) -> FilePages<'_, FileMedium> {
+        FilePages::new(&self.medium, self.index, self.record().extent(self.cells().bits()))
+    }
+
+    /// Shows some pages, verified and with what the journal says in them, each once and in no
+    /// certain order.
     pub(super) fn read(&self, pages: Range<u64>, mut take: impl FnMut(u64, &[u8])) -> Result<()> {
-        let mut doubtful = Vec::new();
-        let mut start = pages.start;
-        while start < pages.end {
-            let window = start..(start + WINDOW).min(pages.end);
-            start = window.end;
-            let table = self.entries(window.clone())?;
-            let mut bytes = [0; PAGE];
-            for (page, expected) in window.zip(table) {
-                self.reader.words_of(self.index).copy(page as usize * PAGE_WORDS, &mut bytes);
-                match self.matches(page, &bytes, expected) {
-                    true => take(page, &bytes),
-                    false => doubtful.push(page),
+        let (belief, file) = (self.belief(), self.file_pages());
+        let mut bytes = vec![0; PAGES_AT_ONCE.min(pages.end - pages.start) as usize * PAGE];
+        for first in pages.clone().step_by(PAGES_AT_ONCE as usize) {
+            let few = first..(first + PAGES_AT_ONCE).min(pages.end);
+            let bytes = &mut bytes[..(few.end - few.start) as usize * PAGE];
+            file.read(first, bytes).map_err(|error| self.blame(error))?;
+            let table = self.entries(few.clone())?;
+            let mut doubtful = Vec::new();
+            for ((page, bytes), expected) in few.zip(bytes.chunks_exact_mut(PAGE)).zip(table) {
+                if belief.judge(page, bytes, expected) == Verdict::Exact {
+                    belief.complete(page, bytes);
+                    take(page, bytes);
+                } else {
+                    doubtful.push(page);
                 }
             }
             self.settle(&doubtful, &mut take)?;
-            doubtful.clear();
         }
         Ok(())
-    }
-
-    /// Whether a page is what the headers said when the source was made.
-    fn matches(&self, page: u64, bytes: &[u8; PAGE], expected: PageEntry) -> bool {
-        let patches = page_patches(self.before(), page);
-        if patches.is_empty() && crc32fast::hash(bytes) == expected.crc {
-            return true;
-        }
-        let mut restored = *bytes;
-        let verdict = judge(&mut restored, page, patches, expected, self.cells().bits());
-        // Keys that had been added but not synced before a power cut: recovery keeps them too.
-        let unsynced = self.health() == Health::Crashed && verdict == Verdict::Unexplained;
-        if unsynced {
-            self.unverified.fetch_add(1, Ordering::Relaxed);
-        }
-        verdict == Verdict::Exact || unsynced
     }
 
     /// Shows pages that are not what the headers said: changed by a writer, or damaged.
@@ -209,26 +216,35 @@ impl Source {
             return Ok(());
         }
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
-        let (medium, words) = (self.reader.medium(), self.reader.words_of(self.index));
-        let mut damaged = None;
-        let offset = self.record().offset;
-        settle_pages(medium, words, offset, pages, |page, bytes, verdict| {
+        let (mut damaged, mut busy) = (None, false);
+        settle_pages(&*self.medium, self.record().offset, pages, |page, bytes, verdict| {
             match verdict {
-                Verdict::Exact => {}
-                Verdict::Unexplained => {
+                Some(Verdict::Exact) => {}
+                Some(Verdict::Damaged { lost }) => damaged = damaged.or(Some((page, lost))),
+                Some(Verdict::Unverifiable) => {
                     self.unverified.fetch_add(1, Ordering::Relaxed);
                 }
-                Verdict::Damaged { lost } => damaged = damaged.or(Some((page, lost))),
+                // What the journal said when the page was read is not known: it may lack keys.
+                None => busy = true,
             }
             take(page, bytes);
         })
         .map_err(|error| self.blame(error))?;
-        let Some((page, lost)) = damaged else { return Ok(()) };
+        let Some((page, lost)) = damaged else {
+            return if busy { Err(self.blame(Error::Unsettled)) } else { Ok(()) };
+        };
         // The whole extent of the damage is worth a second look: it is what the user has to know.
         let one = Error::Damaged { count: 1, segment: self.index as u32, page, lost };
-        let all =
-            recheck_pages(medium, words, offset).and_then(|check| check.refuse_damage(self.index));
-        Err(self.blame(all.err().unwrap_or(one)))
+        Err(self.verify().err().unwrap_or_else(|| self.blame(one)))
+    }
+
+    /// Reads every page; one that is damaged is an error.
+    pub(super) fn verify(&self) -> Result<()> {
+        let Examined { loaded, journalled, .. } = &*self.examined;
+        let (place, live) = ((loaded, self.index), self.health() == Health::Live);
+        check_segment(&*self.medium, place, journalled.as_ref(), live, &self.file_pages())
+            .and_then(|check| check.refuse_damage(self.index))
+            .map_err(|error| self.blame(error))
     }
 
     /// ORs into `into` what the input has for pages of `target`, to which it folds.

@@ -84,7 +84,9 @@ pub fn estimate_keys(geometry: &Geometry, ones: &[u64]) -> Estimate {
     let low = occupancy.keys_at(count.zeros + spread);
     let high = occupancy.keys_at(count.zeros - spread);
     // A key cannot turn on more than one cell of a row, so fewer keys are impossible.
-    Estimate { value: keys, low, high }.clamped(count.fewest, f64::INFINITY)
+    // Where all rows are full, each of them by itself says less than all their cells together.
+    let estimate = Estimate { value: keys, low: low.min(keys), high: high.max(keys) };
+    estimate.clamped(count.fewest, f64::INFINITY)
 }
 
 /// How two sets relate, estimated from their filters.

@@ -26,7 +26,7 @@ pub fn growth_capacity(capacity: u64, index: u32) -> u64 {
 /// assert!((0..32).map(|index| growth_rate(0.01, index)).sum::<f64>() < 0.01);
 /// ```
 pub fn growth_rate(rate: f64, index: u32) -> f64 {
-    rate * FIRST_SHARE * NEXT_SHARE.powi(index as i32)
+    rate * FIRST_SHARE * NEXT_SHARE.powi(i32::try_from(index).unwrap_or(i32::MAX))
 }
 
 /// What segment `index` of a growing filter shall be.

@@ -15,7 +15,7 @@ use crate::geometry::{Geometry, Layout};
 /// assert_eq!(format!("{rate:.6}"), "0.012748");
 /// ```
 pub fn rows_rate(rows: u32, row_cells: u64, keys: u64) -> f64 {
-    row_fill(row_cells, keys as f64).powi(rows as i32)
+    power(row_fill(row_cells, keys as f64), rows)
 }
 
 /// Rate of `rows` functions that share one row of `row_cells` cells, after `keys` distinct keys:
@@ -26,7 +26,7 @@ pub fn rows_rate(rows: u32, row_cells: u64, keys: u64) -> f64 {
 /// assert_eq!(format!("{rate:.5}"), "0.00819");
 /// ```
 pub fn flat_rate(rows: u32, row_cells: u64, keys: u64) -> f64 {
-    row_fill(row_cells, f64::from(rows) * keys as f64).powi(rows as i32)
+    power(row_fill(row_cells, f64::from(rows) * keys as f64), rows)
 }
 
 /// Rate of `blocks` blocks, each of `rows` rows of `row_cells` cells, after `keys` distinct keys:
@@ -125,7 +125,7 @@ pub fn false_positive_rate(geometry: &Geometry, keys: u64) -> f64 {
 /// ```
 pub fn rate_at_fill(geometry: &Geometry, ones: &[u64]) -> f64 {
     let fill = |ones: u64| (ones as f64 / geometry.row_cells() as f64).min(1.0);
-    let total: u64 = ones.iter().sum();
+    let total = ones.iter().fold(0, |sum: u64, &ones| sum.saturating_add(ones));
     match geometry.layout() {
         Layout::Rows => ones.iter().map(|&ones| fill(ones)).product(),
         Layout::Flat => fill(total).powi(geometry.row_count() as i32),
@@ -155,6 +155,14 @@ pub fn best_flat_rate(bits_per_key: f64) -> f64 {
 /// ```
 pub fn best_flat_bits_per_key(rate: f64) -> f64 {
     -rate.ln() / std::f64::consts::LN_2.powi(2)
+}
+
+/// The share to the power of a number of rows that need not be one that a geometry has.
+fn power(share: f64, rows: u32) -> f64 {
+    match i32::try_from(rows) {
+        Ok(rows) => share.powi(rows),
+        Err(_) => share.powf(f64::from(rows)),
+    }
 }
 
 /// Expected share of ones in a row after `throws` uniform throws: 1 − (1 − 1/m)^n.
@@ -215,6 +223,14 @@ impl Load {
         }
     }
 
+    /// The number of keys in a block on average.
+    fn mean(self) -> f64 {
+        match self {
+            Load::Poisson { mean } => mean,
+            Load::Binomial { keys, blocks } => keys / blocks,
+        }
+    }
+
     /// Largest possible number of keys in a block.
     fn most(self) -> f64 {
         match self {
@@ -224,12 +240,20 @@ impl Load {
     }
 }
 
+/// Keys per block up to which the spread of the loads is worth a sum.
+const MOST_KEYS_PER_BLOCK: f64 = 1e15;
+
 /// Σ_j P(j) · (1 − (1 − 1/w)^j)^k, for w ≥ 2.
 ///
 /// Both factors are log-concave in j, so the terms have one peak. For a low rate it lies far out
 /// in the tail of P: the range is found from the terms and not from P. The sum starts at the peak
 /// and goes out on both sides until the terms no longer count.
 fn expected_rate(load: Load, rows: u32, row_cells: u64) -> f64 {
+    // With so many keys in a block the loads differ by less than 10^−7 of the mean, and a few times
+    // more of them are numbers that f64 has no room between.
+    if load.mean() > MOST_KEYS_PER_BLOCK {
+        return power(row_fill(row_cells, load.mean()), rows);
+    }
     let rows = f64::from(rows);
     let decay = -(-1.0 / row_cells as f64).ln_1p();
     let slope = |j: f64| load.slope(j) + rows * decay / (decay * j).exp_m1();
@@ -261,7 +285,8 @@ fn expected_rate(load: Load, rows: u32, row_cells: u64) -> f64 {
         while j >= 1.0 && j <= load.most() {
             let term = term(j);
             sum += term;
-            if term <= 1e-18 * sum {
+            // Also when a term is no number.
+            if term.is_nan() || term <= 1e-18 * sum {
                 break;
             }
             j += direction;
@@ -300,7 +325,7 @@ fn deviance(x: f64, mean: f64) -> f64 {
     loop {
         power *= square;
         let next = sum + power / odd;
-        if next == sum {
+        if next == sum || next.is_nan() {
             return sum;
         }
         sum = next;

@@ -1,16 +1,15 @@
 //! What a file is and how full, from its headers and page tables alone.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use super::{Counted, Health};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::examine::{Examined, examine};
 use crate::format::{CellKind, FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
 use crate::geometry::Geometry;
 use crate::plan::{self, Estimate};
-use crate::storage::FileMedium;
+use crate::storage::open_to_read;
 
 /// What a file says of itself; made by [`inspect`].
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +54,7 @@ pub struct Inspection {
     /// Recoveries this file went through.
     pub recoveries: u64,
     /// Pages that recoveries accepted with bits that had not been synced.
-    pub unsynced_pages: u64,
+    pub unverifiable_pages: u64,
     /// Pages that repairs set to all ones.
     pub repaired_pages: u64,
     /// The segments, oldest first.
@@ -140,8 +139,7 @@ pub struct SegmentInspection {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
-    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-    let medium = FileMedium::new(file);
+    let medium = open_to_read(path.as_ref())?;
     let examined = examine(&medium)?;
     let mark = examined.mark();
     let Examined { loaded, health, journalled, counted } = examined;
@@ -167,12 +165,14 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         generations: Some(superblock.generations).filter(|&generations| generations != 0),
         rotate_after: Some(superblock.rotate_after).filter(|&adds| adds != 0),
         journal_bytes: superblock.journal_bytes,
-        journal_records: journalled.map_or(0, |journalled| journalled.keys),
+        journal_records: journalled
+            .filter(|_| health == Health::Crashed)
+            .map_or(0, |journalled| journalled.keys),
         sequence: slot.sequence,
         epoch: slot.epoch,
         mark,
         recoveries: slot.recoveries,
-        unsynced_pages: slot.unsynced_pages,
+        unverifiable_pages: slot.unverifiable_pages,
         repaired_pages: slot.repaired_pages,
         segments,
         metadata: slot.metadata,

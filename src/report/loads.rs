@@ -1,6 +1,5 @@
 //! How the keys are spread over the blocks, held against the law they should follow.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use crate::examine::examine;
 use crate::format::SegmentRecord;
 use crate::geometry::{Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
 use crate::plan::{LoadLaw, LoadVerdict};
-use crate::storage::{FileMedium, Map, Mapping, Medium, Words};
+use crate::storage::{FileMedium, Map, Mapping, Medium, Words, open_to_read};
 
 /// Blocks that are counted in one go.
 const GROUP: u64 = 64;
@@ -74,8 +73,7 @@ pub struct LoadBin {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn block_loads(path: impl AsRef<Path>) -> Result<Vec<BlockLoads>> {
-    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-    let medium = FileMedium::new(file);
+    let medium = open_to_read(path.as_ref())?;
     let loaded = examine(&medium)?.loaded;
     let cell_bits = loaded.superblock.cells.bits();
     let segments = loaded.slot.segments.iter().enumerate();

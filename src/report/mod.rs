@@ -28,6 +28,8 @@ pub enum Health {
     Live,
     /// Its writer did not get to close it; the next one recovers it.
     Crashed,
+    /// A [`Reader`](crate::Reader) came upon pages that are not what was written.
+    Damaged,
 }
 
 impl Health {
@@ -37,7 +39,10 @@ impl Health {
             Health::Clean => "closed in good order",
             Health::Live => "being written by another process right now",
             Health::Crashed => {
-                "left open by a writer that crashed; nothing synced is lost, and opening it for writing recovers it"
+                "left open by a writer that crashed; opening it for writing recovers it"
+            }
+            Health::Damaged => {
+                "has damaged pages, for which every answer is \"maybe\"; restore the file from a copy, or run repair"
             }
         }
     }
@@ -54,8 +59,10 @@ pub struct Recovery {
     pub records_missing: u64,
     /// Pages that were exactly what checksums and journal said.
     pub pages_exact: u64,
-    /// Pages with bits of keys that had not been synced before a power cut; they were kept.
-    pub pages_unsynced: u64,
+    /// Pages that hold more than checksums and journal explain, so that they could not be verified:
+    /// after a power cut, or because the journal was full. They were kept; most likely what they hold
+    /// are keys that were added and not synced, but damage cannot be told from that.
+    pub pages_unverifiable: u64,
     /// The mark that was last synced.
     pub mark: u64,
 }

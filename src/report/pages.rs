@@ -1,13 +1,12 @@
 //! The pages of a file as its page tables describe them.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::engine::visit_table;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::examine::examine;
-use crate::storage::FileMedium;
+use crate::storage::open_to_read;
 
 /// What the page table says of one data page; made by [`inspect_pages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +57,7 @@ pub fn inspect_pages(
     path: impl AsRef<Path>,
     mut visit: impl FnMut(PageInspection) -> ControlFlow<()>,
 ) -> Result<()> {
-    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-    let medium = FileMedium::new(file);
+    let medium = open_to_read(path.as_ref())?;
     let loaded = examine(&medium)?.loaded;
     let cell_bits = loaded.superblock.cells.bits();
     let mut flow = ControlFlow::Continue(());

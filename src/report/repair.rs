@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::error::Result;
 #[cfg(doc)]
 use crate::filter::Filter;
-use crate::filter::open_for_writing;
 use crate::format::CellKind;
+use crate::storage::open_for_writing;
 
 /// What a repair found and did; made by [`repair`].
 #[derive(Clone, Debug, PartialEq)]

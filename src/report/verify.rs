@@ -1,14 +1,13 @@
 //! Whether every byte of a file is what was written.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::Health;
-use crate::engine::{PageCheck, recheck_pages};
-use crate::error::{Error, Result};
-use crate::examine::{Examined, check_file, examine, map_segments};
-use crate::format::{CellKind, SegmentRecord, region_of};
-use crate::storage::{FileMedium, Map, Mapping};
+use crate::engine::PageCheck;
+use crate::error::Result;
+use crate::examine::{Examined, check_file, examine};
+use crate::format::{CellKind, SegmentRecord};
+use crate::storage::open_to_read;
 
 /// What checking every page of a file gave; made by [`verify`].
 #[derive(Clone, Debug, PartialEq)]
@@ -23,9 +22,11 @@ pub struct Verification {
     pub pages: u64,
     /// Pages that are exactly what checksums and journal say.
     pub pages_exact: u64,
-    /// Pages of a crashed file with bits of keys that had not been synced; recovery keeps them.
-    pub pages_unsynced: Vec<u64>,
-    /// Pages that a writer is changing, so that they cannot be judged.
+    /// Pages that hold more than checksums and journal explain, so that they cannot be verified:
+    /// after a power cut, or because the journal was full. Recovery keeps them; most likely what they
+    /// hold are keys that were added and not synced, but damage cannot be told from that.
+    pub pages_unverifiable: Vec<u64>,
+    /// Pages that a writer changed whenever they were looked at, so that they cannot be judged.
     pub pages_busy: Vec<u64>,
     /// Pages that hold something else than what was written.
     pub pages_damaged: Vec<u64>,
@@ -44,27 +45,22 @@ impl Verification {
         self.pages += record.geometry.pages(cell_bits);
         self.pages_exact += check.exact;
         let numbered = |pages: &[u64]| pages.iter().map(|page| first + page).collect::<Vec<_>>();
-        let mut damaged = numbered(&check.damaged);
-        let unexplained = numbered(&check.unexplained);
-        match self.health {
-            // Nothing may be added to a file that was closed.
-            Health::Clean => damaged.extend(unexplained),
-            Health::Live => self.pages_busy.extend(unexplained),
-            Health::Crashed => self.pages_unsynced.extend(unexplained),
-        }
-        damaged.sort_unstable();
-        self.pages_damaged.extend(damaged);
+        self.pages_damaged.extend(numbered(&check.damaged));
+        self.pages_unverifiable.extend(numbered(&check.unverifiable));
+        self.pages_busy.extend(numbered(&check.busy));
     }
 
-    /// Whether the file is sound: every page is accounted for.
+    /// Whether the file is sound: every page is exactly what was written.
     pub fn is_sound(&self) -> bool {
-        self.pages_damaged.is_empty() && self.pages_busy.is_empty()
+        self.pages_damaged.is_empty()
+            && self.pages_unverifiable.is_empty()
+            && self.pages_busy.is_empty()
     }
 }
 
 /// Checks a whole file: headers, page table, journal and every data page.
 ///
-/// An error that [is damage](Error::is_damage) means that the file's headers are not sound;
+/// An error that [is damage](crate::Error::is_damage) means that the file's headers are not sound;
 /// otherwise the result says which pages are not.
 ///
 /// ```
@@ -85,35 +81,23 @@ impl Verification {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
-    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-    let medium = FileMedium::new(file);
+    let medium = open_to_read(path.as_ref())?;
     let examined = examine(&medium)?;
     let Examined { loaded, health, journalled, .. } = &examined;
     let (superblock, slot) = (&loaded.superblock, &loaded.slot);
-    let segments = map_segments(&medium, superblock, slot, Mapping::ReadOnly)?;
-    let checks = match health {
-        Health::Live => slot
-            .segments
-            .iter()
-            .enumerate()
-            .map(|(index, record)| {
-                let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
-                let data = segments.region(region).unwrap_or(&segments.first);
-                recheck_pages(&medium, data.words(), record.offset)
-            })
-            .collect::<Result<Vec<_>>>()?,
-        _ => check_file(&medium, &examined, &segments)?,
-    };
+    let checks = check_file(&medium, &examined)?;
+    // A live writer's records are not going to be replayed.
+    let replayed = journalled.as_ref().filter(|_| *health == Health::Crashed);
     let mut verification = Verification {
         health: *health,
         kind: superblock.cells,
         pages: 0,
         pages_exact: 0,
-        pages_unsynced: Vec::new(),
+        pages_unverifiable: Vec::new(),
         pages_busy: Vec::new(),
         pages_damaged: Vec::new(),
-        journal_records: journalled.as_ref().map_or(0, |journalled| journalled.keys),
-        journal_missing: journalled.as_ref().map_or(0, |journalled| journalled.missing),
+        journal_records: replayed.map_or(0, |journalled| journalled.keys),
+        journal_missing: replayed.map_or(0, |journalled| journalled.missing),
     };
     for (check, record) in checks.iter().zip(&slot.segments) {
         verification.take(check, superblock.cells.bits(), record);

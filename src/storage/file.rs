@@ -7,22 +7,23 @@ use std::os::unix::fs::FileExt;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{FileMap, Mapping, Medium, publish};
-use crate::geometry::PAGE_BYTES;
+use super::{FileMap, Mapping, Medium, Owner, boot, retry, space};
+use crate::format::BootId;
 
 /// An open file.
 pub(crate) struct FileMedium {
     file: File,
+    owner: Owner,
 }
 
 impl FileMedium {
     pub(crate) fn new(file: File) -> Self {
-        FileMedium { file }
+        FileMedium { file, owner: Owner::this_process() }
     }
 
     /// Another handle on the same file, with the same locks.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(FileMedium { file: self.file.try_clone()? })
+        Ok(FileMedium { file: retry(|| self.file.try_clone())?, owner: self.owner })
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -30,9 +31,11 @@ impl FileMedium {
     }
 }
 
-const PAGE: usize = PAGE_BYTES as usize;
+#[cfg(target_os = "linux")]
+const PAGE: usize = crate::geometry::PAGE_BYTES as usize;
 
 /// A page whose address suits direct reads.
+#[cfg(target_os = "linux")]
 #[derive(Clone)]
 #[repr(align(4096))]
 struct Aligned([u8; PAGE]);
@@ -51,12 +54,27 @@ fn open_direct(file: &File) -> io::Result<File> {
 impl Medium for FileMedium {
     type Map = FileMap;
 
+    fn boot_id(&self) -> BootId {
+        boot::boot_id()
+    }
+
     fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(retry(|| self.file.metadata())?.len())
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(bytes, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn data_from(&self, offset: u64) -> io::Result<u64> {
+        // The position of the file, which this moves, is never used.
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(at) => Ok(at),
+            Err(rustix::io::Errno::NXIO) => self.length(),
+            // A file system that cannot tell has no holes that matter.
+            Err(_) => Ok(offset),
+        }
     }
 
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
@@ -82,20 +100,32 @@ impl Medium for FileMedium {
     }
 
     fn fill_holes(&self) -> io::Result<()> {
-        // Where the file system cannot, it has no way to keep space for later either.
-        publish::fill_holes(&self.file, 0, self.length()?).map(drop)
+        space::fill(&self.file, 0)
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        self.owner.is_another_process()
     }
 
     fn sync(&self) -> io::Result<()> {
+        #[cfg(target_vendor = "apple")]
+        return super::sync_file(&self.file);
         // fdatasync writes dirty mapped pages as well: the kernel keeps one cache for both.
-        self.file.sync_data()
+        #[cfg(not(target_vendor = "apple"))]
+        retry(|| self.file.sync_data())
     }
 
     fn extend(&self, start: u64, end: u64) -> io::Result<()> {
         if self.length()? > start {
-            self.file.set_len(start)?;
+            retry(|| self.file.set_len(start))?;
         }
-        publish::allocate(&self.file, end)
+        space::allocate(&self.file, end)?;
+        space::fill(&self.file, start)
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
     }
 
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<FileMap> {
@@ -111,6 +141,13 @@ impl Medium for FileMedium {
             Mapping::Private => MmapRaw::from(unsafe { options.map_copy(&self.file)? }),
             Mapping::Memory => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(FileMap::new(map))
+        let map = FileMap::new(map);
+        #[cfg(target_vendor = "apple")]
+        let map = if mapping == Mapping::Shared {
+            map.of_file(retry(|| self.file.try_clone())?)
+        } else {
+            map
+        };
+        Ok(map)
     }
 }

@@ -4,22 +4,70 @@
 //! and on the simulated disk of the crash tests. Look-ups read the mapped words directly in both;
 //! everything is monomorphic, so the seam costs nothing.
 
+mod boot;
+mod bus;
 mod file;
+mod lock;
 mod map;
+mod process;
 mod publish;
 #[cfg(test)]
 pub(crate) mod simulated;
+mod space;
+mod target;
 
+pub use bus::catch_bus_errors;
 pub(crate) use file::FileMedium;
+pub(crate) use lock::{open_for_writing, open_to_read, try_lock};
 pub(crate) use map::{FileMap, Words, prefetch, prefetch_to_write};
+pub(crate) use process::Owner;
 pub(crate) use publish::Draft;
 pub use publish::discard_unfinished;
+pub(crate) use target::Target;
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 
+use crate::format::BootId;
+
 /// Words of a cache line, which is a block of the `line` layout.
 pub(crate) const LINE_WORDS: usize = 8;
+
+/// Makes a system call again that a signal interrupted: the process that bloomfile is part of may
+/// handle some, and nothing has been done yet.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Makes what was written to a file durable, mapped pages included where the system keeps them with
+/// the others.
+fn sync_file(file: &File) -> io::Result<()> {
+    #[cfg(target_vendor = "apple")]
+    {
+        // There `fsync` ends at the disk's own cache.
+        use rustix::io::Errno;
+        let synced = retry(|| Ok(rustix::fs::fcntl_fullfsync(file)?));
+        let unknown = |error: &io::Error| {
+            matches!(
+                Errno::from_io_error(error),
+                Some(Errno::NOTSUP | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOTTY)
+            )
+        };
+        match synced {
+            // A file system that has nothing stronger.
+            Err(error) if unknown(&error) => retry(|| Ok(rustix::fs::fsync(file)?)),
+            result => result,
+        }
+    }
+    #[cfg(not(target_vendor = "apple"))]
+    retry(|| file.sync_all())
+}
 
 /// How a part of the file is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +93,12 @@ pub(crate) trait Medium: Send + Sync {
     /// Fills `bytes` from `offset`; an end before that is an error.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// The first offset from `offset` on, below the length, that is not known to be in a hole; the
+    /// length if there is none.
+    fn data_from(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
+
     /// As [`read_at`](Self::read_at), but of what the medium holds rather than what its cache
     /// shows, where the system can tell: after a sync that failed the two may differ. Offset and
     /// length are multiples of the page size.
@@ -66,6 +120,9 @@ pub(crate) trait Medium: Send + Sync {
     /// stood behind `start`, which nobody maps, is gone.
     fn extend(&self, start: u64, end: u64) -> io::Result<()>;
 
+    /// Cuts off what stands behind `length`, which nobody maps.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+
     /// Maps a part of the file; offset and length are multiples of the page size.
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<Self::Map>;
 
@@ -73,6 +130,16 @@ pub(crate) trait Medium: Send + Sync {
     fn salt(&self) -> u64 {
         crate::random::word()
     }
+
+    /// Whether this process is not the one that opened the medium, but a child forked from it: then
+    /// it must not write.
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        false
+    }
+
+    /// The boot of the machine that this process runs in (F-114).
+    fn boot_id(&self) -> BootId;
 
     /// Whether a test wants this step of the protocol left out or done wrongly.
     #[inline(always)]
@@ -86,8 +153,6 @@ pub(crate) trait Medium: Send + Sync {
 pub(crate) enum Use {
     /// Look-ups anywhere: reading ahead would fetch pages that nobody asks for.
     LookUps,
-    /// All of it, from start to end.
-    Scan,
     /// All of it, soon: reading may begin.
     All,
     /// All of it, to be written for the first time: in huge pages, if the system has some for
@@ -156,10 +221,22 @@ pub(crate) enum Sabotage {
     SpareNotZeroed,
     /// Counters change in the data before their log is durable.
     CountBeforeLog,
+    /// A sync of counters that the journal has no room for is made in parts.
+    SplitSync,
+    /// Closing clears the journal before a slot is durable that does without it.
+    ClearJournalEarly,
+    /// Closing does not wait for the journal to be cleared before the slot that says so.
+    NoSyncOfClearJournal,
+    /// A checkpoint takes every page for what was written.
+    NoProof,
     /// Recovery changes counters as a journal says that may be in the cache alone.
     TrustCachedJournal,
     /// A checkpoint does not wait for the adds that are under way.
     CheckpointWithoutStripes,
     /// Opening for writing trusts that the slots the cache shows are on the disk.
     TrustCachedSlots,
+    /// After a kill, cells that nothing explains are taken for what a power cut left.
+    IgnoreBootId,
+    /// Adds for which the journal has no room leave no trace in it.
+    NoFullRecord,
 }

@@ -1,187 +1,264 @@
-//! New files: made under a temporary name, allocated, synced, then renamed into place.
+//! New files: made without a name where the system can do that, synced, then given their name.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
-use super::FileMedium;
+use super::lock::{OPEN_TRIES, replaced_too_often, try_lock};
+use super::{FileMedium, Owner, Target, retry, space, sync_file};
 use crate::error::{Error, Result};
 
-/// A file that nobody sees until it is [published](Draft::publish); dropping it leaves no trace.
+/// A file that no other process sees until it is [published](Draft::publish); dropping it leaves no
+/// trace.
 pub(crate) struct Draft {
-    temporary: NamedTempFile,
-    target: PathBuf,
-    replace: bool,
-    /// Held for as long as the temporary name may be there.
-    _listed: Listed,
+    target: Target,
+    file: File,
+    /// The temporary name, where the file has to have one.
+    name: Option<TemporaryName>,
+    owner: Owner,
+    /// How often unfinished files had been discarded when this one was begun.
+    discards: u64,
 }
 
-/// Temporary names of all drafts of this process.
-static DRAFTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// The unfinished files of this process.
+struct Unfinished {
+    /// Temporary names, and the process that gave them.
+    names: Vec<(PathBuf, Owner)>,
+    /// How often all were discarded.
+    discards: u64,
+}
 
-/// A name in [`DRAFTS`].
-struct Listed(PathBuf);
+/// Held while a file is given its name: it is either discarded before that or not at all.
+static UNFINISHED: Mutex<Unfinished> = Mutex::new(Unfinished { names: Vec::new(), discards: 0 });
 
-impl Listed {
-    fn new(path: &Path) -> Self {
-        DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
-        Listed(path.to_owned())
+fn unfinished() -> MutexGuard<'static, Unfinished> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name that is gone when this is.
+struct TemporaryName {
+    path: Option<TempPath>,
+    owner: Owner,
+}
+
+impl TemporaryName {
+    fn new(unfinished: &mut Unfinished, path: TempPath) -> Self {
+        let owner = Owner::this_process();
+        unfinished.names.push((path.to_path_buf(), owner));
+        TemporaryName { path: Some(path), owner }
+    }
+
+    /// Renames the file, over another one or not.
+    fn rename(&mut self, unfinished: &mut Unfinished, to: &Path, replace: bool) -> io::Result<()> {
+        let name = self.path.as_ref().map(|path| path.to_path_buf());
+        while let Some(path) = self.path.take() {
+            let renamed = if replace { path.persist(to) } else { path.persist_noclobber(to) };
+            let Err(failed) = renamed else { break };
+            self.path = Some(failed.path);
+            if failed.error.kind() != io::ErrorKind::Interrupted {
+                return Err(failed.error);
+            }
+        }
+        unfinished.names.retain(|(listed, _)| Some(listed) != name.as_ref());
+        Ok(())
     }
 }
 
-impl Drop for Listed {
+impl Drop for TemporaryName {
     fn drop(&mut self) {
-        DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+        let Some(mut path) = self.path.take() else { return };
+        if self.owner.is_another_process() {
+            // The file is the parent's.
+            path.disable_cleanup(true);
+        } else {
+            unfinished().names.retain(|(listed, _)| listed.as_path() != &*path);
+        }
     }
 }
 
-/// Removes the temporary files of everything that this process is making and has not published:
-/// for a process that is about to end without unwinding, as on Ctrl-C. What was being made fails
-/// or is lost; files that have their names are left alone.
+/// Gives up everything that this process is making and has not published: for a process that is
+/// about to end without unwinding, as on Ctrl-C. Nothing of it is left in the file system, and what
+/// goes on to make it fails; files that have their names are left alone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("keys.bloom");
 /// let builder = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).build(&path)?;
-/// assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 /// bloomfile::discard_unfinished();
-/// assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 /// assert!(builder.finish().is_err());
+/// assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn discard_unfinished() {
-    for path in DRAFTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    let mut unfinished = unfinished();
+    unfinished.discards += 1;
+    for (path, _) in unfinished.names.iter().filter(|(_, owner)| !owner.is_another_process()) {
         // Gone already, or nothing can be done about it at this point.
         let _ = std::fs::remove_file(path);
     }
 }
 
 impl Draft {
-    /// Starts a file of `length` bytes, all of them on the disk and zero.
-    pub(crate) fn new(target: &Path, length: u64, replace: bool) -> Result<Self> {
-        check_target(target, replace)?;
-        let name = target.file_name().ok_or_else(|| {
-            Error::parameter("path", target.display(), "it must end in a file name")
-        })?;
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(name);
-        let temporary = tempfile::Builder::new()
-            .prefix(&prefix)
-            .suffix(".tmp")
-            // Opened here, so that an error does not name a file that the user never heard of.
-            .make_in(folder(target), |path| {
-                OpenOptions::new().read(true).write(true).create_new(true).open(path)
-            })
-            .map_err(Error::io("create a file in the folder"))?;
-        // Locked before anyone can see it: whoever creates a file is its first writer.
-        temporary.as_file().try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => Error::Locked,
-            TryLockError::Error(source) => Error::Io { action: "lock the file", source },
-        })?;
-        allocate(temporary.as_file(), length).map_err(Error::io("allocate space for the file"))?;
-        let _listed = Listed::new(temporary.path());
-        Ok(Draft { temporary, target: target.to_owned(), replace, _listed })
+    /// Starts a file of `length` bytes, all of them zero, with space for them on the disk.
+    pub(crate) fn new(target: Target, length: u64) -> Result<Self> {
+        let (file, name) = match create_unnamed(target.folder()) {
+            Some(file) => (file, None),
+            None => create_named(&target).map(|(file, name)| (file, Some(name)))?,
+        };
+        Self::with_file(target, file, name, length)
+    }
+
+    fn with_file(
+        target: Target,
+        file: File,
+        name: Option<TemporaryName>,
+        length: u64,
+    ) -> Result<Self> {
+        let discards = unfinished().discards;
+        let draft = Draft { target, file, name, owner: Owner::this_process(), discards };
+        draft.target.pass_on_access(&draft.file)?;
+        // Before any other process can see it: its creator is its first writer.
+        match try_lock(|| draft.file.try_lock()) {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::Locked),
+            Err(source) => return Err(Error::Io { action: "lock the file", source }),
+        }
+        space::allocate(&draft.file, length).map_err(Error::io("allocate space for the file"))?;
+        Ok(draft)
+    }
+
+    /// Whether this process is a child of the one that began the file.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.owner.is_another_process()
     }
 
     /// The file, to be filled.
     pub(crate) fn medium(&self) -> Result<FileMedium> {
-        let file = self.temporary.as_file().try_clone().map_err(Error::io("open the new file"))?;
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        let file = retry(|| self.file.try_clone()).map_err(Error::io("open the new file"))?;
         Ok(FileMedium::new(file))
     }
 
     /// Makes the file durable and gives it its name, at once and for good.
-    pub(crate) fn publish(self) -> Result<FileMedium> {
-        self.temporary.as_file().sync_all().map_err(Error::io("sync the new file"))?;
-        let folder = folder(&self.target).to_owned();
-        let renamed = if self.replace {
-            check_target(&self.target, true)?;
-            self.temporary.persist(&self.target)
-        } else {
-            self.temporary.persist_noclobber(&self.target)
-        };
-        let file = renamed.map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists,
-            _ => Error::Io { action: "rename the new file into place", source: error.error },
-        })?;
-        sync_folder(&folder).map_err(Error::io("sync the folder"))?;
+    pub(crate) fn publish(mut self) -> Result<FileMedium> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        space::fill(&self.file, 0).map_err(Error::io("allocate space for the file"))?;
+        sync_file(&self.file).map_err(Error::io("sync the new file"))?;
+        self.give_name()?;
+        // Once more: that it has a name is known to the file itself, too.
+        sync_file(&self.file).map_err(Error::io("sync the new file"))?;
+        sync_folder(self.target.folder()).map_err(Error::io("sync the folder"))?;
+        let file = retry(|| self.file.try_clone()).map_err(Error::io("open the new file"))?;
         Ok(FileMedium::new(file))
     }
-}
 
-/// Refuses a target that must not be replaced, before any work is done for it.
-fn check_target(target: &Path, replace: bool) -> Result<()> {
-    match std::fs::symlink_metadata(target) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(Error::Io { action: "look up the target", source }),
-        Ok(_) if !replace => return Err(Error::Exists),
-        Ok(metadata) if metadata.is_dir() => {
-            return Err(Error::parameter("path", target.display(), "it is a folder"));
+    fn give_name(&mut self) -> Result<()> {
+        const ACTION: &str = "give the new file its name";
+        for _ in 0..OPEN_TRIES {
+            // Another program may have moved or removed the file that was to be replaced.
+            if self.target.replaces() && !self.target.is_current()? {
+                self.target.lock_old()?;
+                self.target.pass_on_access(&self.file)?;
+            }
+            match self.try_to_give_name() {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::Io { action: ACTION, source: error });
+                }
+                // A file came in between: that one is to be replaced then.
+                Err(_) if self.target.replaces() => {}
+                Err(_) => return Err(Error::Exists),
+            }
         }
-        Ok(_) => {}
+        Err(Error::Io { action: ACTION, source: replaced_too_often() })
     }
-    // Replacing a file under its writer would throw away what that writer goes on to add.
-    if let Ok(file) = OpenOptions::new().read(true).open(target)
-        && let Err(TryLockError::WouldBlock) = file.try_lock()
-    {
-        return Err(Error::Locked);
+
+    fn try_to_give_name(&mut self) -> io::Result<()> {
+        let mut unfinished = unfinished();
+        if unfinished.discards != self.discards {
+            return Err(io::Error::other("it was discarded before it was finished"));
+        }
+        let replaces = self.target.old().is_some();
+        if self.name.is_none() {
+            if !replaces {
+                return link(&self.file, self.target.path());
+            }
+            // A link cannot take the place of a file, so there is a second name for a moment.
+            let linked = builder().make_in(self.target.folder(), |path| link(&self.file, path))?;
+            self.name = Some(TemporaryName::new(&mut unfinished, linked.into_temp_path()));
+        }
+        let Some(name) = &mut self.name else { return Ok(()) };
+        name.rename(&mut unfinished, self.target.path(), replaces)
     }
-    Ok(())
 }
 
-/// The folder of a path.
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+/// A file in a folder that has no name, so that nothing is left of it when this process ends;
+/// `None` where there is no such thing, or no way to name the file later.
+#[cfg(target_os = "linux")]
+fn create_unnamed(folder: &Path) -> Option<File> {
+    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(folder).ok()?;
+    std::fs::symlink_metadata(path_of(&file)).ok()?;
+    Some(file)
 }
 
-/// Makes a rename or a new name in a folder durable.
+#[cfg(not(target_os = "linux"))]
+fn create_unnamed(_: &Path) -> Option<File> {
+    None
+}
+
+/// A name of an open file that leads to it wherever it is.
+#[cfg(target_os = "linux")]
+fn path_of(file: &File) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Gives a file without a name one that no other has.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    let from = path_of(file);
+    retry(|| Ok(linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// What makes temporary names.
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    // Short, and without the target's own name, which may be as long as names can be.
+    builder.prefix(".bloomfile-").suffix(".tmp").rand_bytes(12);
+    builder
+}
+
+/// A file with a temporary name.
+fn create_named(target: &Target) -> Result<(File, TemporaryName)> {
+    // What replaces a file must not be readable to more than that one, not even unfinished.
+    let mode = if target.old().is_some() { 0o600 } else { 0o666 };
+    let mut unfinished = unfinished();
+    let (file, path) = builder()
+        // Opened here, so that an error does not name a file that the user never heard of.
+        .make_in(target.folder(), |path| {
+            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
+        })
+        .map_err(Error::io("create a file in the folder"))?
+        .into_parts();
+    Ok((file, TemporaryName::new(&mut unfinished, path)))
+}
+
+/// Makes a new name in a folder durable.
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Extends a file to `length` with real blocks: a hole under a map is a signal when the disk is
-/// full.
-pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
-    let start = file.metadata()?.len();
-    if start < length && !fill_holes(file, start, length)? {
-        write_zeros(file, start, length)?;
-    }
-    Ok(())
-}
-
-/// Puts real blocks where there are none, and leaves what is there; false where the file system
-/// cannot.
-pub(super) fn fill_holes(file: &File, start: u64, end: u64) -> io::Result<bool> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{FallocateFlags, fallocate};
-        use rustix::io::Errno;
-        match fallocate(file, FallocateFlags::empty(), start, end - start) {
-            Ok(()) => return Ok(true),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (file, start, end);
-    Ok(false)
-}
-
-/// Writes zeros from `start` to `end`.
-fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
-    const CHUNK: u64 = 1 << 20;
-    let zeros = vec![0; CHUNK as usize];
-    let mut at = start;
-    while at < end {
-        let length = CHUNK.min(end - at);
-        file.write_all_at(&zeros[..length as usize], at)?;
-        at += length;
-    }
-    Ok(())
+    sync_file(&File::open(folder)?)
 }

@@ -6,6 +6,9 @@
 //! writes the old or any newer bytes, or garbage. A sync that fails leaves some of it on the disk,
 //! and forgets the rest: the cache still shows it, and no later sync writes it, unless its page is
 //! changed again.
+//!
+//! A kill leaves the cache, in the same boot of the machine; a power cut leaves the disk, in the next
+//! boot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Map, Mapping, Medium, Sabotage, Words};
-use crate::format::GROWING;
+use crate::format::{BootId, COUNTING, GROWING};
 use crate::hash::split_mix;
 
 const PAGE_WORDS: usize = 512;
@@ -99,23 +102,58 @@ struct Device {
     state: Mutex<State>,
     hook: Mutex<Option<Hook>>,
     sabotage: Option<Sabotage>,
+    /// Number of the boot of the machine.
+    boot: u8,
 }
 
 /// What a hook sees: enough to say what a crash at this moment would leave.
 pub(crate) struct View<'a> {
     cache: &'a [AtomicU64],
     state: &'a State,
+    boot: u8,
+}
+
+/// What a crash leaves: a file, and the boot of the machine in which it is found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Image {
+    words: Vec<u64>,
+    boot: u8,
+}
+
+impl From<Vec<u64>> for Image {
+    fn from(words: Vec<u64>) -> Self {
+        Image { words, boot: 1 }
+    }
+}
+
+impl std::ops::Deref for Image {
+    type Target = Vec<u64>;
+
+    fn deref(&self) -> &Vec<u64> {
+        &self.words
+    }
+}
+
+impl std::ops::DerefMut for Image {
+    fn deref_mut(&mut self) -> &mut Vec<u64> {
+        &mut self.words
+    }
+}
+
+fn boot_id(number: u8) -> BootId {
+    BootId([number; 16])
 }
 
 impl View<'_> {
     /// What the process would leave behind if it were killed: the cache survives.
-    pub(crate) fn killed(&self) -> Vec<u64> {
+    pub(crate) fn killed(&self) -> Image {
         let file = &self.cache[..self.state.length];
-        file.iter().map(|word| word.load(Ordering::Relaxed)).collect()
+        let words = file.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        Image { words, boot: self.boot }
     }
 
     /// What a power cut would leave.
-    pub(crate) fn power_cut(&self, keep: Keep, choices: &mut Choices) -> Vec<u64> {
+    pub(crate) fn power_cut(&self, keep: Keep, choices: &mut Choices) -> Image {
         let mut image = self.state.surviving(self.cache, keep, choices);
         let lengths = &self.state.lengths;
         let length = match keep {
@@ -124,7 +162,8 @@ impl View<'_> {
             _ => lengths[choices.below(lengths.len() as u64) as usize],
         };
         image.truncate(length);
-        image
+        // Never 0, which stands for a boot that is not known.
+        Image { words: image, boot: self.boot.wrapping_add(1).max(1) }
     }
 }
 
@@ -224,7 +263,7 @@ impl Device {
     fn changed(&self) {
         let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hook) = hook.as_mut() {
-            hook(&View { cache: &self.cache, state: &self.state() });
+            hook(&View { cache: &self.cache, state: &self.state(), boot: self.boot });
         }
     }
 
@@ -246,10 +285,12 @@ pub(crate) struct SimulatedMedium {
 }
 
 impl SimulatedMedium {
-    /// A device that holds `image`, all of it durable; that of a growing file has room to grow.
-    pub(crate) fn new(mut image: Vec<u64>, sabotage: Option<Sabotage>) -> Self {
+    /// A device that holds `image`, all of it durable; that of a growing or counting file
+    /// has room to grow.
+    pub(crate) fn new(image: impl Into<Image>, sabotage: Option<Sabotage>) -> Self {
+        let Image { words: mut image, boot } = image.into();
         let length = image.len();
-        if u64::from_le(image[FEATURES_WORD]) & u64::from(GROWING) != 0 {
+        if u64::from_le(image[FEATURES_WORD]) & u64::from(GROWING | COUNTING) != 0 {
             image.resize(length + GROWTH_WORDS, 0);
         }
         let cache = image.iter().map(|&word| AtomicU64::new(word)).collect();
@@ -260,6 +301,7 @@ impl SimulatedMedium {
                 state: Mutex::new(state),
                 hook: Mutex::new(None),
                 sabotage,
+                boot,
             }),
         }
     }
@@ -281,9 +323,18 @@ impl SimulatedMedium {
         self.device.state().fail_at = None;
     }
 
+    /// Changes a word behind the back of the file's writer, in the cache and on the disk.
+    pub(crate) fn damage(&self, word: usize, value: u64) {
+        self.device.cache[word].store(value, Ordering::Relaxed);
+        let mut state = self.device.state();
+        state.disk[word] = value;
+        state.words.remove(&word);
+    }
+
     /// What a crash now would leave.
     pub(crate) fn view<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> T {
-        look(&View { cache: &self.device.cache, state: &self.device.state() })
+        let device = &self.device;
+        look(&View { cache: &device.cache, state: &device.state(), boot: device.boot })
     }
 }
 
@@ -371,6 +422,21 @@ impl Medium for SimulatedMedium {
         Ok(())
     }
 
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        let end = length as usize / 8;
+        let mut state = self.device.state();
+        if state.call() {
+            return Err(Device::injected());
+        }
+        state.words.retain(|&word, _| word < end);
+        state.sectors.retain(|&sector, _| sector * SECTOR_WORDS < end);
+        state.length = end;
+        state.lengths.push(end);
+        drop(state);
+        self.device.changed();
+        Ok(())
+    }
+
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<SimulatedMap> {
         assert_eq!(mapping, Mapping::Shared, "the simulated disk is for writers");
         let first = range.start as usize / 8;
@@ -389,6 +455,10 @@ impl Medium for SimulatedMedium {
         slots.fold(self.device.state().calls, |salt, word| {
             split_mix(salt ^ u64::from_le(word.load(Ordering::Relaxed)), 0)
         })
+    }
+
+    fn boot_id(&self) -> BootId {
+        boot_id(self.device.boot)
     }
 
     fn sabotaged(&self, step: Sabotage) -> bool {

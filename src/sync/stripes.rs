@@ -33,7 +33,8 @@ impl StripeGuard<'_> {
     #[inline]
     pub(crate) fn count(&self, adds: u64) {
         // Two steps: nobody else counts while the stripe is held.
-        self.0.adds.store(self.0.adds.load(Ordering::Relaxed) + adds, Ordering::Relaxed);
+        let before = self.0.adds.load(Ordering::Relaxed);
+        self.0.adds.store(before.saturating_add(adds), Ordering::Relaxed);
     }
 }
 
@@ -132,7 +133,8 @@ impl Stripes {
 
     /// The adds that were counted in them.
     pub(crate) fn adds(&self) -> u64 {
-        self.stripes.iter().map(|stripe| stripe.adds.load(Ordering::Relaxed)).sum()
+        let adds = self.stripes.iter().map(|stripe| stripe.adds.load(Ordering::Relaxed));
+        adds.fold(0, u64::saturating_add)
     }
 }
 

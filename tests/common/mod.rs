@@ -14,6 +14,12 @@ impl Folder {
         Folder(tempfile::tempdir().unwrap())
     }
 
+    /// One on a file system in memory, if there is one: for tests of many rounds to which the disk
+    /// does not matter.
+    pub(crate) fn in_memory() -> Self {
+        Folder(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -65,6 +65,23 @@ pub(crate) fn fix_header(bytes: &mut [u8], start: usize) {
     write(bytes, start + PAGE - 4, 4, crc.into());
 }
 
+/// Leaves open in which boot of the machine the slot at `start` was written (F-114).
+pub(crate) fn forget_boot(bytes: &mut [u8], start: usize) {
+    let Field { offset, size, .. } = field("slot", "boot_id");
+    if bytes[start + offset..start + offset + size].iter().any(|&byte| byte != 0) {
+        bytes[start + offset..start + offset + size].fill(0);
+        fix_header(bytes, start);
+    }
+}
+
+/// Makes a file one that was written in another boot of the machine, as after a power cut.
+pub(crate) fn power_cut(bytes: &mut [u8]) {
+    let slot = newest_slot(bytes);
+    let Field { offset, size, .. } = field("slot", "boot_id");
+    bytes[slot + offset..slot + offset + size].fill(0xb0);
+    fix_header(bytes, slot);
+}
+
 /// The slot that counts: where it starts.
 pub(crate) fn newest_slot(bytes: &[u8]) -> usize {
     let sequence = field("slot", "sequence");
@@ -143,4 +160,106 @@ pub(crate) fn fix_entry(bytes: &mut [u8], segment: Segment, page: usize) {
     let crc = crc32fast::hash(content);
     write(bytes, segment.table + page * 8, 4, crc.into());
     write(bytes, segment.table + page * 8 + 4, 4, ones.into());
+}
+
+/// A segment of a file that may have several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Its record in the slot that counts.
+    pub(crate) record: usize,
+    /// Start of the page table that counts, and the length of one.
+    pub(crate) table: usize,
+    pub(crate) table_bytes: usize,
+    /// Start of the data.
+    pub(crate) data: usize,
+    pub(crate) pages: usize,
+    pub(crate) cell_bits: usize,
+    /// k.
+    pub(crate) rows: usize,
+}
+
+/// All segments of a sound file, by F-56 and F-57.
+pub(crate) fn parts(bytes: &[u8]) -> Vec<Part> {
+    let slot = newest_slot(bytes);
+    let number = |structure: &str, start: usize, name: &str| {
+        let field = field(structure, name);
+        read(bytes, start + field.offset, field.size) as usize
+    };
+    let cell_bits = number("superblock", SUPERBLOCK, "cell_bits");
+    let count = number("slot", slot, "segment_count");
+    let part = |index: usize| {
+        let record = slot + SEGMENT_RECORDS + 64 * index;
+        let at = |name| number("segment", record, name);
+        let (rows, row_cells) = (at("rows"), at("row_cells"));
+        let row_span = row_cells.next_multiple_of(8 * PAGE / cell_bits);
+        let span = match at("layout") {
+            1 => rows * row_span,
+            2 => row_span,
+            3 => 32_768,
+            _ => 512,
+        };
+        let pages = (at("blocks") * span * cell_bits).div_ceil(8 * PAGE);
+        let table_bytes = (8 * pages).next_multiple_of(PAGE);
+        let offset = at("offset");
+        Part {
+            record,
+            table: offset + at("table") * table_bytes,
+            table_bytes,
+            data: offset + 2 * table_bytes,
+            pages,
+            cell_bits,
+            rows,
+        }
+    };
+    (0..count).map(part).collect()
+}
+
+/// Makes the entries of all pages of a segment right.
+pub(crate) fn fix_entries_of(bytes: &mut [u8], part: Part) {
+    for page in 0..part.pages {
+        let content = &bytes[part.data + page * PAGE..][..PAGE];
+        let ones: u32 = content
+            .iter()
+            .map(|byte| match part.cell_bits {
+                1 => byte.count_ones(),
+                _ => u32::from(byte & 15 != 0) + u32::from(byte >> 4 != 0),
+            })
+            .sum();
+        let crc = crc32fast::hash(content);
+        write(bytes, part.table + page * 8, 4, crc.into());
+        write(bytes, part.table + page * 8 + 4, 4, ones.into());
+    }
+}
+
+/// Makes CRC and sum of ones of a segment's table right in its record; the slot's CRC is not.
+pub(crate) fn fix_record_of(bytes: &mut [u8], part: Part) {
+    let table = &bytes[part.table..][..part.table_bytes];
+    let crc = crc32fast::hash(table);
+    let ones = (0..part.pages).map(|page| read(table, page * 8 + 4, 4)).sum();
+    for (name, value) in [("table_crc", u64::from(crc)), ("ones", ones)] {
+        let field = field("segment", name);
+        write(bytes, part.record + field.offset, field.size, value);
+    }
+}
+
+/// Makes the check of a journal record right (F-72), for masks of so many bits.
+pub(crate) fn fix_journal_record(bytes: &mut [u8], slot: usize, index: usize, mask_bits: u32) {
+    let number = |name: &str| {
+        let field = field("slot", name);
+        read(bytes, slot + field.offset, field.size)
+    };
+    let key = mix(number("epoch").wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number("salt"));
+    let at = JOURNAL + 16 * index;
+    let (value, second) = (read(bytes, at, 8), read(bytes, at + 8, 8));
+    let mask = second & ((1 << mask_bits) - 1);
+    let place = (index as u64) << 32 | mask;
+    let check = (mix(mix(value ^ key).wrapping_add(place)) >> mask_bits).max(1);
+    write(bytes, at + 8, 8, mask | check << mask_bits);
+}
+
+/// mix of F-44.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }

@@ -9,10 +9,10 @@ mod operations;
 mod shape;
 mod using;
 
-pub(crate) use common::{FormatArgs, PrintArgs, ReplaceArgs, TrustArgs};
+pub(crate) use common::{FormatArgs, PrintArgs, ReadArgs, ReplaceArgs};
 pub(crate) use documents::{CompletionsArgs, ManArgs};
 pub(crate) use examining::{CompareArgs, InspectArgs, RepairArgs, VerifyArgs};
-pub(crate) use keys::{InputArgs, KeyArgs, KeyListArgs};
+pub(crate) use keys::{InputArgs, KeyArgs, KeyListArgs, ResumeArgs};
 pub(crate) use making::{BuildArgs, CreateArgs, PlanArgs, PrecheckArgs};
 pub(crate) use operations::{CombineArgs, ExportArgs, ResultArgs, ShrinkArgs};
 pub(crate) use shape::{KindArgs, ShapeArgs};

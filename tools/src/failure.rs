@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::text;
+
 /// What ends a command before its time.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -41,7 +43,7 @@ impl Failure {
 
     /// The library's error about a filter file, in the words of the command line.
     pub(crate) fn file(path: &Path) -> impl Fn(bloomfile::Error) -> Failure + '_ {
-        move |error| Failure::about(path.display(), explain(&error))
+        move |error| Failure::about(text::path(path), explain(&error))
     }
 
     /// The library's error about one of several files, or else about the one at `path`.
@@ -81,6 +83,9 @@ pub(crate) fn explain(error: &bloomfile::Error) -> String {
         }
         bloomfile::Error::Incompatible { .. } => {
             format!("{error}: with the same --capacity, --fpr, --layout and --seed")
+        }
+        bloomfile::Error::Parameter { name: name @ "path", value, reason } => {
+            format!("{name} cannot be {}: {reason}", text::key(value.as_bytes()))
         }
         other => other.to_string(),
     }

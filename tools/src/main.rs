@@ -6,6 +6,8 @@ mod failure;
 mod interrupt;
 mod keys;
 mod output;
+mod pending;
+mod text;
 mod units;
 
 use std::process::ExitCode;
@@ -18,6 +20,9 @@ use failure::Failure;
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
+    interrupt::survive_limits();
+    // Where it cannot be done, the signal ends the process as before.
+    let _ = bloomfile::catch_bus_errors("bloomfile", EXIT_ERROR.into());
     let cli = args::Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match commands::run(cli.command) {
         Ok(code) => code,
@@ -34,9 +39,24 @@ fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     match text.strip_prefix("error: ") {
         Some(message) => {
-            output::note(message.trim_end());
+            output::note(with_arguments_shown(message.trim_end()));
             std::process::exit(EXIT_ERROR.into())
         }
         None => error.exit(),
     }
+}
+
+/// The message with arguments that hold controls, line ends among them, as other names are shown.
+fn with_arguments_shown(message: &str) -> String {
+    let mut message = message.to_owned();
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        let value = argument.split_once('=').map_or("", |(_, value)| value);
+        for part in [&argument, value] {
+            if part.contains(char::is_control) {
+                message = message.replace(part, &text::key(part.as_bytes()).to_string());
+            }
+        }
+    }
+    message
 }

@@ -1,12 +1,13 @@
 //! What is printed, and where.
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::text;
 
 /// Width of the labels of a [`Listing`].
 const LABEL_WIDTH: usize = 14;
@@ -30,23 +31,24 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
 
 /// Says something on standard error that is not an error.
 pub(crate) fn note(text: impl Display) {
-    // Whoever closed standard error does not want to know.
-    let _ = writeln!(io::stderr(), "bloomfile: {text}");
+    // Names and keys in it are escaped already. Of whatever else comes from outside, nothing may
+    // steer the terminal either.
+    let text = text::lines(&text.to_string());
+    // One write, so that messages of several processes do not mix. Where standard error is closed,
+    // there is no one to tell.
+    let _ = io::stderr().write_all(format!("bloomfile: {text}\n").as_bytes());
 }
 
 /// Warns of something about a file.
 pub(crate) fn warn(path: &Path, text: impl Display) {
-    note(format_args!("{}: warning: {text}", path.display()));
+    note(format_args!("{}: warning: {text}", text::path(path)));
 }
 
 /// Prints a value as JSON. Numbers that JSON lacks (infinities) become null.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, value)
-        .map_err(io::Error::from)
-        .and_then(|()| writeln!(out))
-        .and_then(|()| out.flush())
-        .map_err(Failure::output)
+    let json =
+        serde_json::to_string_pretty(value).map_err(|error| Failure::output(error.into()))?;
+    line(text::json(&json))
 }
 
 /// Whether standard output shows colours: a terminal that can, and a user who wants them.

@@ -83,7 +83,7 @@ fn f77_what_threads_leave_unfilled_repeats_their_last_record() {
     assert_eq!(recovered.adds(), 4, "a repeated record counts once");
     assert_eq!(recovered.committed().slot.mark, 5);
     let report = recovered.recovery().unwrap();
-    assert_eq!((report.records_replayed, report.pages_unsynced), (4, 0));
+    assert_eq!((report.records_replayed, report.pages_unverifiable), (4, 0));
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::damage;
-use crate::engine::{Engine, create_file, file_bytes};
+use super::damage::{self, Noticed};
+use crate::engine::{Engine, create_file, file_bytes, load};
 use crate::error::Error;
-use crate::format::{CellKind, Metadata, Shape, Superblock, WhenFull};
+use crate::format::{CellKind, JOURNAL_OFFSET, Metadata, Shape, State, Superblock, WhenFull};
 use crate::geometry::Geometry;
 use crate::hash::split_mix;
 use crate::plan::{Plan, growth_plan};
 use crate::storage::Sabotage;
-use crate::storage::simulated::{Choices, Keep, SimulatedMedium, View};
+use crate::storage::simulated::{Choices, Image, Keep, SimulatedMedium, View};
 use crate::sync::assume_thread_number;
 
 /// What a campaign counted.
@@ -23,7 +23,12 @@ pub(super) struct Outcome {
     /// Crashes in the recovery from a crash, among the above.
     pub(super) nested: u64,
     pub(super) failed_syncs: u64,
+    /// Damages of what a power cut left that were refused.
     pub(super) damaged: u64,
+    /// The same of what a kill left.
+    pub(super) damaged_in_boot: u64,
+    /// Damages of which could be said only that the page is not verifiable.
+    pub(super) unverifiable: u64,
     pub(super) keys_checked: u64,
     /// The first thing that was not as it must be.
     pub(super) failure: Option<String>,
@@ -47,9 +52,9 @@ pub(super) struct Told {
     rotations: u64,
     /// Generations that are kept.
     generations: u64,
-    /// The states that the counters may be in: that of the last sync that returned, and those
-    /// since; `None` in a plain filter.
-    states: Option<Vec<u64>>,
+    /// The states that the counters may be in, each with its mark: that of the last sync that
+    /// returned, and those of one under way. Nothing in between; `None` in a plain filter.
+    states: Option<Vec<(u64, u64)>>,
     /// The mark of the last sync that returned, and that of one under way.
     marks: Vec<u64>,
     /// Adds of this epoch are more than the journal holds, so that kills need not be exact.
@@ -93,7 +98,7 @@ impl Campaign {
                 campaign.outcome.histories += 1;
                 campaign.told = Told {
                     marks: vec![0],
-                    states: (kind.cells == CellKind::Counting).then(|| vec![0]),
+                    states: (kind.cells == CellKind::Counting).then(|| vec![(0, 0)]),
                     generations: match kind.shape {
                         Shape::Rotating(generations) => generations,
                         _ => 0,
@@ -132,10 +137,17 @@ impl Campaign {
             let keep = Keep::ALL[self.choices.below(5) as usize];
             view.power_cut(keep, &mut self.choices)
         };
+        if let Err(failure) = clean_files_hold_no_records(&image) {
+            return self.fail(failure);
+        }
         self.outcome.nested += u64::from(depth > 0);
-        let result = if !killed && self.choices.once_in(3) {
-            damage::check(&image, &mut self.choices, self.sabotage)
-                .map(|count| self.outcome.damaged += count)
+        let result = if self.choices.once_in(3) {
+            damage::check(&image, &mut self.choices, self.sabotage).map(|found| match found {
+                Some(Noticed::Refused) if killed => self.outcome.damaged_in_boot += 1,
+                Some(Noticed::Refused) => self.outcome.damaged += 1,
+                Some(Noticed::Unverifiable) => self.outcome.unverifiable += 1,
+                None => {}
+            })
         } else {
             self.survive(image, killed && depth == 0, depth)
         };
@@ -145,7 +157,7 @@ impl Campaign {
     }
 
     /// Opens what a crash left and holds it against what the user was told.
-    fn survive(&mut self, image: Vec<u64>, exact: bool, depth: u32) -> Result<(), String> {
+    fn survive(&mut self, image: Image, exact: bool, depth: u32) -> Result<(), String> {
         let medium = SimulatedMedium::new(image, self.sabotage);
         if depth < 2 {
             // The recovery is watched by a campaign of its own, with the same promises to keep.
@@ -166,6 +178,8 @@ impl Campaign {
             self.outcome.nested += inner.nested;
             self.outcome.keys_checked += inner.keys_checked;
             self.outcome.damaged += inner.damaged;
+            self.outcome.damaged_in_boot += inner.damaged_in_boot;
+            self.outcome.unverifiable += inner.unverifiable;
             match inner.failure {
                 Some(failure) => Err(format!("after a crash in recovery: {failure}")),
                 None => self.check(medium, engine, exact),
@@ -206,7 +220,7 @@ impl Campaign {
         engine.sync(Some(77)).map_err(|error| format!("after recovery: {error}"))?;
         told.marks = vec![77];
         if let Some(states) = &mut told.states {
-            *states = vec![state(engine)];
+            *states = vec![(state(engine), 77)];
         }
         let keep = Keep::ALL[self.choices.below(5) as usize];
         let image = medium.view(|view| view.power_cut(keep, &mut self.choices));
@@ -214,6 +228,21 @@ impl Campaign {
         let engine = Engine::open(SimulatedMedium::new(image, self.sabotage))
             .map_err(|error| format!("after recovery, sync and power cut: {error}"))?;
         told.hold(&engine, false)
+    }
+}
+
+/// A file that says it is clean has nothing in its journal and ends where its slot says (F-88).
+fn clean_files_hold_no_records(image: &Image) -> Result<(), String> {
+    let Ok(loaded) = load(&SimulatedMedium::new(image.clone(), None)) else { return Ok(()) };
+    if loaded.slot.state != State::Clean {
+        return Ok(());
+    }
+    let words = loaded.superblock.journal_bytes as usize / 8;
+    let journal = &image[JOURNAL_OFFSET as usize / 8..][..words];
+    let left = journal.iter().filter(|&&word| word != 0).count();
+    match left {
+        0 => Ok(()),
+        _ => Err(format!("{left} words of the journal of a clean file are not zero")),
     }
 }
 
@@ -236,9 +265,11 @@ fn state_of(engine: &Engine<SimulatedMedium>, counts: impl Fn(u64) -> bool) -> u
 impl Told {
     /// Whether a reopened filter keeps every promise.
     fn hold(&self, engine: &Engine<SimulatedMedium>, exact: bool) -> Result<(), String> {
+        let mark = engine.committed().slot.mark;
         if let Some(states) = &self.states {
-            if !states.contains(&state(engine)) {
-                return Err(format!("the counters are in none of {} states", states.len()));
+            if !states.contains(&(state(engine), mark)) {
+                let count = states.len();
+                return Err(format!("the counters with mark {mark} are in none of {count} states"));
             }
         } else {
             let kept = self.synced.iter().filter(|(_, rotations)| {
@@ -249,12 +280,11 @@ impl Told {
                 return Err(format!("{lost} of {} synced keys are lost", self.synced.len()));
             }
         }
-        let mark = engine.committed().slot.mark;
         if !self.marks.contains(&mark) {
             return Err(format!("the mark is {mark} and must be one of {:?}", self.marks));
         }
         match engine.recovery() {
-            Some(report) if exact && !self.overflowed && report.pages_unsynced > 0 => {
+            Some(report) if exact && !self.overflowed && report.pages_unverifiable > 0 => {
                 Err(format!("a kill left pages unexplained: {report:?}"))
             }
             _ => Ok(()),
@@ -294,7 +324,7 @@ pub(super) fn new_filter(
 }
 
 /// A device with an empty filter on it, all durable.
-fn new_filter_of(
+pub(super) fn new_filter_of(
     kind: Kind,
     geometry: Geometry,
     journal_bytes: u64,
@@ -390,16 +420,24 @@ fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
             let choices = &mut lock(shared).choices;
             (Operation::choose(kind, choices), choices.word())
         };
-        match perform(operation, number, &engine, &medium, shared) {
+        // A sync of many counters has many steps, of which a few are enough.
+        let pace = lock(shared).pace;
+        if operation.is_sync() {
+            lock(shared).pace = pace * (1 + engine.pending() / 16);
+        }
+        let result = perform(operation, number, &engine, &medium, shared);
+        lock(shared).pace = pace;
+        match result {
             Ok(()) if operation.is_sync() => {
                 let mark = (operation == Operation::SyncWithMark).then_some(number);
                 lock(shared).synced(mark, &engine);
             }
             Ok(()) => {}
             Err(Error::NotPresent | Error::Ambiguous) if operation == Operation::Remove => {}
-            // No space for a further segment: nothing has changed.
+            // No space for a further segment, or for the changes of a sync: nothing has changed.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {
                 medium.heal();
+                lock(shared).withdraw(&engine);
             }
             Err(_) if engine.is_poisoned() => {
                 lock(shared).outcome.failed_syncs += 1;
@@ -414,9 +452,7 @@ fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
             drop(engine);
             engine = reopen(&medium, shared)?;
         }
-        let mut campaign = lock(shared);
-        campaign.told.overflowed = engine.journal_is_full();
-        campaign.passed(&engine);
+        lock(shared).told.overflowed = engine.journal_is_full();
     }
     medium.watch(None);
     Ok(())
@@ -435,18 +471,31 @@ fn perform(
             let hash = key(&mut Choices::new(number));
             engine.remove_hash(hash)
         }
-        Operation::Sync => engine.sync(None),
+        Operation::Sync => {
+            lock(shared).syncing(engine);
+            engine.sync(None)
+        }
         Operation::SyncWithMark => {
-            lock(shared).told.marks.push(number);
+            let mut campaign = lock(shared);
+            campaign.told.marks.push(number);
+            if let Some(states) = &mut campaign.told.states {
+                states.push((state(engine), number));
+            }
+            drop(campaign);
             engine.sync(Some(number))
         }
-        Operation::Checkpoint => engine.checkpoint(),
+        Operation::Checkpoint => {
+            lock(shared).syncing(engine);
+            engine.checkpoint()
+        }
         Operation::Rotate => {
             let dropped = state_without_oldest(engine);
             let mut campaign = lock(shared);
             campaign.told.rotations += 1;
+            campaign.syncing(engine);
+            let mark = campaign.told.marks[0];
             if let Some(states) = &mut campaign.told.states {
-                states.push(dropped);
+                states.push((dropped, mark));
             }
             drop(campaign);
             engine.rotate()
@@ -456,7 +505,10 @@ fn perform(
             Ok(())
         }
         Operation::Abandon => Ok(()),
-        Operation::Close => engine.close(),
+        Operation::Close => {
+            lock(shared).syncing(engine);
+            engine.close()
+        }
     }
 }
 
@@ -486,7 +538,7 @@ fn reopen(medium: &SimulatedMedium, shared: &Shared) -> Result<Engine<SimulatedM
     campaign.told.marks = vec![mark];
     campaign.told.unsynced.clear();
     if let Some(states) = &mut campaign.told.states {
-        *states = vec![state(&engine)];
+        *states = vec![(state(&engine), mark)];
     }
     Ok(engine)
 }
@@ -524,7 +576,6 @@ fn add(
         }
         let rotations = campaign.told.rotations;
         campaign.told.unsynced.push((hash, rotations));
-        campaign.passed(engine);
     }
     lock(shared).pace = pace;
     Ok(())
@@ -538,17 +589,24 @@ impl Campaign {
         let mark = mark.unwrap_or(self.told.marks[0]);
         self.told.marks = vec![mark];
         if let Some(states) = &mut self.told.states {
-            *states = vec![state(engine)];
+            *states = vec![(state(engine), mark)];
         }
     }
 
-    /// An operation returned: its state may become durable at any time.
-    fn passed(&mut self, engine: &Engine<SimulatedMedium>) {
+    /// What was done becomes durable, all of it at once, with the mark there is.
+    fn syncing(&mut self, engine: &Engine<SimulatedMedium>) {
+        let mark = self.told.marks[0];
         if let Some(states) = &mut self.told.states {
-            let now = state(engine);
-            if states.last() != Some(&now) {
-                states.push(now);
-            }
+            states.push((state(engine), mark));
+        }
+    }
+
+    /// An operation found no space: what it was to make durable is not.
+    fn withdraw(&mut self, engine: &Engine<SimulatedMedium>) {
+        let mark = engine.committed().slot.mark;
+        self.told.marks.retain(|&allowed| allowed == mark);
+        if let Some(states) = &mut self.told.states {
+            states.truncate(1);
         }
     }
 }

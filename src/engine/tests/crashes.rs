@@ -31,12 +31,16 @@ fn survive(kind: Kind, crashes: u64) {
     let outcome = Campaign::run(kind, 0, crashes, None);
     println!("{kind:?}: {outcome:?}");
     assert_eq!(outcome.failure, None, "{kind:?}: {outcome:?}");
-    let Outcome { power_cuts, kills, nested, failed_syncs, damaged, .. } = outcome;
+    let Outcome { power_cuts, kills, nested, failed_syncs, damaged, damaged_in_boot, .. } = outcome;
     assert!(power_cuts + kills >= crashes, "{outcome:?}");
     let enough = crashes / 1000;
-    for (name, count) in
-        [("kills", kills), ("nested", nested), ("failed", failed_syncs), ("damaged", damaged)]
-    {
+    for (name, count) in [
+        ("kills", kills),
+        ("nested", nested),
+        ("failed", failed_syncs),
+        ("damaged", damaged),
+        ("damaged in the same boot", damaged_in_boot),
+    ] {
         assert!(count >= enough, "only {count} {name}");
     }
 }
@@ -82,10 +86,19 @@ fn every_sabotage_is_noticed() {
         (PLAIN, Sabotage::IgnoreHoles),
         (PLAIN, Sabotage::NoOpenState),
         (PLAIN, Sabotage::TrustCachedSlots),
+        (PLAIN, Sabotage::IgnoreBootId),
+        (GROWING, Sabotage::IgnoreBootId),
+        (ROTATING, Sabotage::IgnoreBootId),
+        (PLAIN, Sabotage::NoFullRecord),
         (GROWING, Sabotage::SegmentAndSlotInOneSync),
         (ROTATING, Sabotage::SpareNotZeroed),
         (ROTATING, Sabotage::SegmentAndSlotInOneSync),
+        (PLAIN, Sabotage::ClearJournalEarly),
+        (PLAIN, Sabotage::NoSyncOfClearJournal),
+        (COUNTING, Sabotage::ClearJournalEarly),
         (COUNTING, Sabotage::CountBeforeLog),
+        (COUNTING, Sabotage::SplitSync),
+        (COUNTING_GROWING, Sabotage::SplitSync),
         (COUNTING, Sabotage::TrustCachedJournal),
         (COUNTING, Sabotage::NoFlush),
         (COUNTING, Sabotage::NoSalt),

@@ -25,12 +25,15 @@ fn live(medium: &SimulatedMedium, synced: &mut Vec<u64>) -> crate::Result<()> {
         if let Err(error) = result {
             assert!(engine.is_poisoned());
             for call in [engine.sync(None), engine.checkpoint(), engine.close()] {
-                assert!(matches!(call, Err(Error::Poisoned)), "{call:?}");
+                // The error that counts is the first, and it is named.
+                let Err(Error::Poisoned { first, kind }) = &call else { panic!("{call:?}") };
+                assert_eq!(*first, error.to_string());
+                assert_eq!(*kind, Some(std::io::ErrorKind::Other));
             }
-            assert!(matches!(engine.add_hash(1), Err(Error::Poisoned)));
+            assert!(matches!(engine.add_hash(1), Err(Error::Poisoned { .. })));
             for batch in [1, 40, 1000] {
                 let known = |at: usize| crate::hash::split_mix(0, at as u64 % 40);
-                assert!(matches!(engine.add_batch(batch, known), Err(Error::Poisoned)));
+                assert!(matches!(engine.add_batch(batch, known), Err(Error::Poisoned { .. })));
             }
             return Err(error);
         }

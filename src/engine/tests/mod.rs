@@ -6,9 +6,13 @@
 mod allotments;
 mod campaign;
 #[cfg(not(shuttle))]
+mod counting;
+#[cfg(not(shuttle))]
 mod crashes;
 mod damage;
 #[cfg(not(shuttle))]
 mod faults;
 #[cfg(shuttle)]
 mod interleavings;
+#[cfg(not(shuttle))]
+mod live_damage;

@@ -18,6 +18,8 @@ pub(super) struct Parameters {
     pub(super) journal_bytes: u64,
     pub(super) growing: bool,
     reserved_in_use: bool,
+    /// All of it, if it is sound.
+    pub(super) superblock: Option<Superblock>,
 }
 
 /// The slots that can be read.
@@ -49,20 +51,19 @@ impl<M: Medium> Explainer<'_, M> {
                 false => 0,
             },
             growing: Le::read_u32(&bytes[offsets::INCOMPATIBLE..]) & GROWING != 0,
-            reserved_in_use: decoded.is_ok_and(|superblock| superblock.reserved_in_use()),
+            reserved_in_use: decoded.as_ref().is_ok_and(Superblock::reserved_in_use),
+            superblock: decoded.ok(),
         })
     }
 
     pub(super) fn slots(&mut self, bytes: &[Vec<u8>; 2], parameters: &Parameters) -> Walk<Slots> {
         let mut decoded = [0, 1].map(|place| {
             let slot = Slot::decode(&bytes[place], parameters.reserved_in_use)?;
-            match slot {
-                Some(slot) if slot.place() != place => {
-                    let reason = "these are the other slot's sequence numbers (F-23)";
-                    Err(Error::field("the slot", "sequence", slot.sequence, reason))
-                }
-                slot => Ok(slot),
+            if slot.place() != place {
+                let reason = "these are the other slot's sequence numbers (F-23)";
+                return Err(Error::field("the slot", "sequence", slot.sequence, reason));
             }
+            Ok(Some(slot))
         });
         let sequence = |place: usize| match &decoded[place] {
             Ok(Some(slot)) => slot.sequence,
@@ -71,19 +72,17 @@ impl<M: Medium> Explainer<'_, M> {
         let counting = usize::from(sequence(1) > sequence(0));
         for place in [0, 1] {
             let role = match &decoded[place] {
-                Ok(Some(_)) if place == counting => "counts",
-                Ok(Some(_)) => "older",
-                Ok(None) => "never written",
+                Ok(_) if place == counting => "counts",
+                Ok(_) => "older",
                 Err(_) => "damaged",
             };
             let name = format!("slot {place} ({role})");
             let error = decoded[place].as_ref().err();
-            match &decoded[place] {
-                Ok(None) => {
-                    let range = SLOT_OFFSETS[place]..SLOT_OFFSETS[place] + PAGE_BYTES;
-                    self.tell(range, name, "all", "zeros", "never written (F-21)")?;
-                }
-                _ => self.slot(&bytes[place], SLOT_OFFSETS[place], &name, error)?,
+            if bytes[place].iter().all(|&byte| byte == 0) {
+                let range = SLOT_OFFSETS[place]..SLOT_OFFSETS[place] + PAGE_BYTES;
+                self.tell(range, name, "all", "zeros", "lost: every file has two slots (F-21)")?;
+            } else {
+                self.slot(&bytes[place], SLOT_OFFSETS[place], &name, error)?;
             }
         }
         let mut take =

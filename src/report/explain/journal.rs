@@ -5,7 +5,8 @@ use byteorder::{ByteOrder, LittleEndian as Le};
 use super::headers::{Slots, show};
 use super::{Detail, Explainer, Walk, span};
 use crate::format::{
-    Epoch, JOURNAL_OFFSET, RECORD_BYTES, RECORD_FIELDS, Record, Slot, State, with_ends,
+    COUNTER_MASK_BITS, CounterChange, Epoch, GroupRecord, JOURNAL_OFFSET, RECORD_BYTES,
+    RECORD_FIELDS, Record, Slot, State, with_ends,
 };
 use crate::geometry::MAX_ROWS;
 use crate::storage::Medium;
@@ -19,6 +20,8 @@ enum Place {
     Older,
     /// A record of the epoch after the newest slot's: that slot is lost (F-35).
     Newer,
+    /// The record that says that adds went unlogged (F-78).
+    Full,
     Zeros,
     /// No record of these epochs, with records of the current one behind it.
     Missing,
@@ -39,7 +42,7 @@ impl Epochs {
         let epoch = |slot: &Slot| Epoch::new(slot.epoch, slot.salt, mask_width(slot, cell_bits));
         let counting = slots.counting.as_ref();
         let newer = counting.map(|slot| {
-            let next = |width| Epoch::new(slot.epoch + 1, slot.next_salt, width);
+            let next = |width| Epoch::new(slot.epoch.wrapping_add(1), slot.next_salt, width);
             (1..=MAX_ROWS).map(next).collect()
         });
         Epochs {
@@ -77,7 +80,16 @@ impl Epochs {
 fn mask_width(slot: &Slot, cell_bits: u32) -> u32 {
     match cell_bits {
         1 => slot.segments.last().map_or(1, |segment| segment.geometry.row_count()),
-        _ => 16,
+        _ => COUNTER_MASK_BITS,
+    }
+}
+
+/// The mark of a record, if it is a sync record (F-74).
+fn mark_of(record: Record, cell_bits: u32) -> Option<u64> {
+    match record {
+        Record::Sync { mark } => Some(mark),
+        record if cell_bits != 1 => GroupRecord::of(record)?.mark,
+        Record::Key { .. } => None,
     }
 }
 
@@ -94,10 +106,14 @@ impl<M: Medium> Explainer<'_, M> {
     /// The journal, which ends at `end`.
     pub(super) fn journal(&mut self, end: u64, slots: &Slots) -> Walk {
         let epochs = Epochs::new(slots, self.cell_bits);
+        // Of a plain file, the last record has a meaning of its own.
+        let records = (end - JOURNAL_OFFSET) / RECORD_BYTES as u64;
+        let full_record = records.checked_sub(1).filter(|_| self.cell_bits == 1);
         // First the number of the last record that counts: what is no record before it is missing.
         let mut extent = 0;
         self.records(end, |_, index, bytes| {
-            if matches!(epochs.place(index as u32, bytes), (Place::Current, _)) {
+            let current = matches!(epochs.place(index as u32, bytes), (Place::Current, _));
+            if current && full_record != Some(index) {
                 extent = index + 1;
             }
             Ok(())
@@ -105,6 +121,9 @@ impl<M: Medium> Explainer<'_, M> {
         let mut run: Option<Run> = None;
         self.records(end, |this, index, bytes| {
             let (mut place, record) = epochs.place(index as u32, bytes);
+            if full_record == Some(index) && place == Place::Current {
+                place = Place::Full;
+            }
             if index < extent && place != Place::Current {
                 place = Place::Missing;
             }
@@ -114,10 +133,7 @@ impl<M: Medium> Explainer<'_, M> {
                 }
                 return this.record(index, bytes, place, record, epochs.clean);
             }
-            let mark = match record {
-                Some(Record::Sync { mark }) => Some(mark),
-                _ => None,
-            };
+            let mark = record.and_then(|record| mark_of(record, this.cell_bits));
             match &mut run {
                 Some(run) if run.place == place => run.count += 1,
                 _ => {
@@ -160,6 +176,7 @@ impl<M: Medium> Explainer<'_, M> {
         let (first, count) = (run.first, run.count);
         let range = record_offset(first)..record_offset(first + count);
         let value = match run.place {
+            Place::Full => "full record".into(),
             Place::Zeros => "zeros".into(),
             Place::Missing | Place::Stale => "no records of this epoch".into(),
             _ => match (count - run.syncs, run.syncs) {
@@ -195,11 +212,15 @@ impl<M: Medium> Explainer<'_, M> {
             Some(Record::Key { mask, .. }) if self.cell_bits == 1 => {
                 format!("key record, mask {mask:#b}")
             }
-            // 0x8000 + segment · 256 + old · 16 + new (F-75).
-            Some(Record::Key { mask, .. }) => {
-                let (segment, old, new) = (mask >> 8 & 0x7f, mask >> 4 & 0xf, mask & 0xf);
+            Some(record) if mark_of(record, self.cell_bits).is_some() => {
+                let mark = mark_of(record, self.cell_bits).unwrap_or(0);
+                format!("sync record, mark {mark}")
+            }
+            Some(Record::Key { hash, mask }) => {
+                let CounterChange { segment, old, new, .. } = CounterChange::decode(hash, mask);
                 format!("cell record, segment {segment}, from {old} to {new}")
             }
+            Some(_) if place == Place::Full => "full record".into(),
             Some(Record::Sync { mark }) => format!("sync record, mark {mark}"),
             None => "no record of this epoch".into(),
         };
@@ -225,6 +246,7 @@ fn meaning(place: Place, clean: bool) -> &'static str {
     match place {
         Place::Current if clean => "of a closed file: they do not count (F-22)",
         Place::Current => "since the slot that counts; recovery replays them (F-90)",
+        Place::Full => "the journal was full: adds went unrecorded (F-78)",
         Place::Older => "of the older slot's epoch: already in the data (F-72)",
         Place::Newer => "wrong: of an epoch whose slot is lost (F-35)",
         Place::Zeros => "free space, as at creation (F-70)",

@@ -4,13 +4,13 @@ mod headers;
 mod journal;
 mod segments;
 
-use std::fs::File;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{JOURNAL_OFFSET, SLOT_OFFSETS, Slot, recognise};
-use crate::storage::{FileMedium, Medium};
+use crate::examine::is_locked;
+use crate::format::{JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SLOT_OFFSETS, Slot, recognise};
+use crate::storage::{Medium, open_to_read};
 
 /// How much is said of what repeats: table entries, journal records, data pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +80,11 @@ pub fn explain(
     detail: Detail,
     mut visit: impl FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
-    let file = File::open(path.as_ref()).map_err(Error::io("open the file"))?;
-    let medium = FileMedium::new(file);
+    let medium = open_to_read(path.as_ref())?;
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
+    let live = is_locked(&medium)?;
     let mut explainer =
-        Explainer { medium: &medium, length, detail, cell_bits: 1, visit: &mut visit };
+        Explainer { medium: &medium, length, detail, live, cell_bits: 1, visit: &mut visit };
     match explainer.walk() {
         Ok(()) | Err(Stop::Enough) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -96,6 +96,8 @@ struct Explainer<'a, M: Medium> {
     medium: &'a M,
     length: u64,
     detail: Detail,
+    /// A writer has the file, and may be changing it.
+    live: bool,
     /// 1, or 4 in a counting file; known once the superblock was read.
     cell_bits: u32,
     visit: &'a mut dyn FnMut(Explained) -> ControlFlow<()>,
@@ -117,7 +119,10 @@ impl<M: Medium> Explainer<'_, M> {
         let end = match &slots.counting {
             Some(slot) => {
                 let base = first_offset(slot).max(JOURNAL_OFFSET);
-                self.journal(base, &slots)?;
+                let end = base.min(JOURNAL_OFFSET + MAX_JOURNAL_BYTES);
+                self.journal(end, &slots)?;
+                let note = "wrong: no journal is so long, and nothing stands behind it (F-3, F-17)";
+                self.tell(end..base, "behind the journal", "all", "anything", note)?;
                 self.segments(slot, &parameters)?
             }
             None => {

@@ -2,6 +2,8 @@
 
 use super::headers::Parameters;
 use super::{Detail, Explainer, Walk, span};
+use crate::engine::{Belief, Journalled, Verdict};
+use crate::error::Error;
 use crate::format::{
     ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, table_bytes,
 };
@@ -14,9 +16,14 @@ const CHUNK_PAGES: u64 = 64;
 /// What a data page is, held against its table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
+    /// As the table says.
     Exact,
-    More,
+    /// As table and journal say.
+    Journalled,
+    Unverifiable,
     Damaged,
+    /// Something else, which a writer may have changed.
+    Changed,
     /// The table that would tell is damaged itself.
     Unchecked,
 }
@@ -26,13 +33,21 @@ impl<M: Medium> Explainer<'_, M> {
     pub(super) fn segments(&mut self, slot: &Slot, parameters: &Parameters) -> Walk<u64> {
         let mut segments: Vec<(usize, &SegmentRecord)> = slot.segments.iter().enumerate().collect();
         segments.sort_by_key(|(_, segment)| segment.offset);
+        let open = slot.state == State::Open;
+        let superblock = parameters.superblock.as_ref().filter(|_| open);
+        let journalled = superblock.and_then(|it| Journalled::read(self.medium, it, slot).ok());
         let mut end = super::first_offset(slot);
         for (index, segment) in segments {
             let extent = segment.extent(parameters.cell_bits);
             self.spare(end, extent.offset)?;
             self.tables(index, segment, extent)?;
-            let expected =
-                Expected { open: slot.state == State::Open, cell_bits: parameters.cell_bits };
+            let belief = parameters.superblock.as_ref().filter(|_| !open || journalled.is_some());
+            let belief = belief.map(|superblock| {
+                let now = self.medium.boot_id();
+                Belief::of(superblock, slot, index, journalled.as_ref(), now)
+            });
+            let live = self.live;
+            let expected = Expected { belief, open, live, cell_bits: parameters.cell_bits };
             self.data(index, segment, extent, expected)?;
             end = extent.end();
         }
@@ -53,51 +68,79 @@ impl<M: Medium> Explainer<'_, M> {
         for which in [0, 1] {
             let start = extent.table(which);
             let (role, note) = if which == segment.table {
-                ("counts", self.table_verdict(segment, start, length)?)
+                ("counts", self.table_verdict(segment, extent)?.1)
             } else {
                 ("scratch", "scratch: it may hold anything (F-62)".into())
             };
             let name = format!("segment {index}, page table {which} ({role})");
-            let entries = start..start + used;
+            let entries = start..start.saturating_add(used);
             match self.detail {
                 Detail::Summary => {
                     let field = format!("entries {}", span(0, extent.pages));
                     let value = "CRC-32 and ones of each page";
-                    self.tell(entries, &name, field, value, note)?;
+                    self.tell(entries.clone(), &name, field, value, note)?;
                 }
                 Detail::Everything => self.entries(&name, start, extent.pages)?,
             }
-            let padding = start + used..start + length;
+            let padding = entries.end..start.saturating_add(length);
             self.tell(padding, name, "padding", "zeros", "up to whole pages (F-5)")?;
         }
         Ok(())
     }
 
-    /// Whether a table is the one that the slot describes.
-    fn table_verdict(&self, segment: &SegmentRecord, start: u64, length: u64) -> Walk<String> {
+    /// Whether a segment's table is the one that the slot describes, and what is to be said of it.
+    ///
+    /// Ends at the first entry that no page can have: a table may be a hole of any length (F-39).
+    fn table_verdict(&self, segment: &SegmentRecord, extent: Extent) -> Walk<(bool, String)> {
+        let start = extent.table(segment.table);
+        let length = table_bytes(extent.pages);
         let mut crc = crc32fast::Hasher::new();
         let mut bytes = vec![0; (CHUNK_PAGES * PAGE_BYTES).min(length) as usize];
+        let mut pages = 0..extent.pages;
         let mut at = 0;
         while at < length {
             let wanted = (bytes.len() as u64).min(length - at) as usize;
-            let there = self.read_into(&mut bytes[..wanted], start + at)?;
+            let there = self.read_into(&mut bytes[..wanted], start.saturating_add(at))?;
             crc.update(&bytes[..there]);
+            for (entry, page) in bytes[..there].chunks_exact(ENTRY_BYTES).zip(&mut pages) {
+                let entry = PageEntry::decode(entry);
+                if !entry.is_possible(&segment.geometry, page, self.cell_bits) {
+                    let note = format!("wrong: no page can have what entry {page} says (F-64)");
+                    return Ok((false, note));
+                }
+            }
             if there < wanted {
                 break;
             }
             at += wanted as u64;
         }
         Ok(match crc.finalize() {
-            crc if crc == segment.table_crc => "table_crc is right".into(),
-            crc => format!("wrong: the slot's table_crc is another, the bytes give {crc:#010x}"),
+            crc if crc == segment.table_crc => (true, "table_crc is right".into()),
+            crc => {
+                let note =
+                    format!("wrong: the slot's table_crc is another, the bytes give {crc:#010x}");
+                (false, note)
+            }
         })
     }
 
     fn entries(&mut self, name: &str, start: u64, pages: u64) -> Walk {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         let per_read = PAGE_BYTES / ENTRY_BYTES as u64;
-        for first in (0..pages).step_by(per_read as usize) {
+        let pages = pages.min(self.there(start, ENTRY_BYTES as u64));
+        let mut first = 0;
+        while first < pages {
             let offset = start + first * ENTRY_BYTES as u64;
+            let data = self.medium.data_from(offset).map_err(Error::io("read the file"))?;
+            let hole = ((data - offset) / PAGE_BYTES * per_read).min(pages - first);
+            if hole > 0 {
+                let end = offset + hole * ENTRY_BYTES as u64;
+                let field = format!("entries {}", span(first, hole));
+                let note = "a hole in the file: nothing was ever written here";
+                self.tell(offset..end, name, field, "zeros", note)?;
+                first += hole;
+                continue;
+            }
             bytes.fill(0);
             self.read_into(&mut bytes, offset)?;
             let entries = bytes.chunks_exact(ENTRY_BYTES).take((pages - first) as usize);
@@ -109,8 +152,14 @@ impl<M: Medium> Explainer<'_, M> {
                 let field = format!("entry {page}");
                 self.tell(at..at + ENTRY_BYTES as u64, name, field, value, note)?;
             }
+            first += per_read;
         }
         Ok(())
+    }
+
+    /// How many structures of this size from `start` the file holds, the last one cut short or not.
+    fn there(&self, start: u64, size: u64) -> u64 {
+        self.length.saturating_sub(start).div_ceil(size)
     }
 
     fn data(
@@ -118,18 +167,23 @@ impl<M: Medium> Explainer<'_, M> {
         index: usize,
         segment: &SegmentRecord,
         extent: Extent,
-        expected: Expected,
+        expected: Expected<'_>,
     ) -> Walk {
         let table_start = extent.table(segment.table);
-        let table_length = table_bytes(extent.pages);
-        let verdict = self.table_verdict(segment, table_start, table_length)?;
-        let trusted = !verdict.starts_with("wrong");
         let name = format!("segment {index}, data");
+        // What the headers say may be more than the file has.
+        let pages = extent.pages.min(self.there(extent.data(), PAGE_BYTES));
+        if pages == 0 {
+            return Ok(());
+        }
+        if !self.table_verdict(segment, extent)?.0 {
+            return self.pages(&name, extent, (Page::Unchecked, 0, pages));
+        }
         let mut run: Option<(Page, u64, u64)> = None;
-        let mut bytes = vec![0; (CHUNK_PAGES.min(extent.pages) * PAGE_BYTES) as usize];
+        let mut bytes = vec![0; (CHUNK_PAGES.min(pages) * PAGE_BYTES) as usize];
         let mut table = vec![0; CHUNK_PAGES as usize * ENTRY_BYTES];
-        for first in (0..extent.pages).step_by(CHUNK_PAGES as usize) {
-            let count = CHUNK_PAGES.min(extent.pages - first);
+        for first in (0..pages).step_by(CHUNK_PAGES as usize) {
+            let count = CHUNK_PAGES.min(pages - first);
             let there = self
                 .read_into(&mut bytes[..(count * PAGE_BYTES) as usize], page_at(extent, first))?;
             let entries = &mut table[..count as usize * ENTRY_BYTES];
@@ -138,10 +192,7 @@ impl<M: Medium> Explainer<'_, M> {
             for (page, (bytes, entry)) in
                 (first..).zip(pages.zip(entries.chunks_exact(ENTRY_BYTES)))
             {
-                let judged = match trusted {
-                    true => expected.judge(bytes, PageEntry::decode(entry)),
-                    false => Page::Unchecked,
-                };
+                let judged = expected.judge(page, bytes, PageEntry::decode(entry));
                 let single = self.detail == Detail::Everything;
                 match &mut run {
                     Some((state, _, count)) if *state == judged && !single => *count += 1,
@@ -168,10 +219,14 @@ impl<M: Medium> Explainer<'_, M> {
         let range = page_at(extent, first)..page_at(extent, first + count);
         let (value, note) = match page {
             Page::Exact => ("cells", "as their entries say (F-60)"),
-            Page::More => {
+            Page::Journalled => ("cells", "as entries and journal say (F-92, F-98)"),
+            Page::Unverifiable => {
+                ("cells", "not verifiable: more than entries and journal explain (F-94)")
+            }
+            Page::Changed => {
                 ("cells", "not what their entries say: changed since the slot (F-92, F-98)")
             }
-            Page::Damaged => ("cells", "wrong: not what was written (F-83, F-93)"),
+            Page::Damaged => ("cells", "wrong: damaged, not what was written (F-83, F-93)"),
             Page::Unchecked => ("cells", "not checked: their page table is damaged"),
         };
         self.tell(range, name, format!("pages {}", span(first, count)), value, note)
@@ -179,29 +234,40 @@ impl<M: Medium> Explainer<'_, M> {
 }
 
 fn page_at(extent: Extent, page: u64) -> u64 {
-    extent.data() + page * PAGE_BYTES
+    extent.data().saturating_add(page * PAGE_BYTES)
 }
 
 /// What pages may be like.
 #[derive(Clone, Copy)]
-struct Expected {
-    /// A writer may have changed them since the slot.
+struct Expected<'a> {
+    /// What may be believed of the segment; `None` where superblock or journal do not tell.
+    belief: Option<Belief<'a>>,
+    /// The slot is open, or a writer has the file.
     open: bool,
+    live: bool,
     cell_bits: u32,
 }
 
-impl Expected {
-    fn judge(self, bytes: &[u8], expected: PageEntry) -> Page {
+impl Expected<'_> {
+    fn judge(self, page: u64, bytes: &[u8], expected: PageEntry) -> Page {
         if bytes.len() < PAGE_BYTES as usize {
             return Page::Damaged;
         }
-        let found = PageEntry::of(bytes, self.cell_bits);
-        // Bits are only ever set, counters go both ways.
-        let changed = found.ones > expected.ones || self.cell_bits > 1;
-        match found {
-            found if found == expected => Page::Exact,
-            _ if self.open && changed => Page::More,
-            _ => Page::Damaged,
+        let Some(belief) = self.belief else {
+            return match PageEntry::of(bytes, self.cell_bits) == expected {
+                true => Page::Exact,
+                false if self.open => Page::Changed,
+                false => Page::Damaged,
+            };
+        };
+        let as_tabled = || PageEntry::of(bytes, self.cell_bits) == expected;
+        match belief.judge(page, bytes, expected) {
+            Verdict::Exact if self.open && !as_tabled() => Page::Journalled,
+            Verdict::Exact => Page::Exact,
+            // Since the journal was read, a writer may have gone on.
+            Verdict::Unverifiable | Verdict::Damaged { lost: false } if self.live => Page::Changed,
+            Verdict::Unverifiable => Page::Unverifiable,
+            Verdict::Damaged { .. } => Page::Damaged,
         }
     }
 }

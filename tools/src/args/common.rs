@@ -1,6 +1,6 @@
 //! What many commands have in common: what they print, replace and trust.
 
-use bloomfile::ReadOptions;
+use bloomfile::{Access, ReadOptions};
 use clap::Args;
 
 /// In what form the result is printed.
@@ -25,23 +25,29 @@ pub(crate) struct PrintArgs {
 /// What becomes of a file that stands where one is to be made.
 #[derive(Args, Debug)]
 pub(crate) struct ReplaceArgs {
-    /// Replace the file to make if it is there already
+    /// Replace the file to make if it is there already; owner and mode stay, a link is followed
     #[arg(short, long)]
     pub(crate) force: bool,
 }
 
-/// How far files are trusted that are only read.
+/// How files are read that are asked.
 #[derive(Args, Debug)]
-pub(crate) struct TrustArgs {
-    /// Trust the data pages: starts at once on large files, but damage may go unseen
+pub(crate) struct ReadArgs {
+    /// Check data pages only when an answer needs them: starts at once on large files
     #[arg(long)]
-    pub(crate) no_verify: bool,
+    no_verify: bool,
+
+    /// Read the file into memory at first instead of mapping it: nothing that happens to it after
+    /// that matters, and what is added to it is not seen
+    #[arg(long)]
+    memory: bool,
 }
 
-impl TrustArgs {
+impl ReadArgs {
     /// The library's options for it.
     pub(crate) fn options(&self) -> ReadOptions {
+        let access = if self.memory { Access::Memory } else { Access::Mapped };
         // A bit lost from the data would make a key that is present look absent.
-        ReadOptions::new().verify(!self.no_verify)
+        ReadOptions::new().verify(!self.no_verify).access(access)
     }
 }

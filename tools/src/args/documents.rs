@@ -19,9 +19,13 @@ pub(crate) struct CompletionsArgs {
 #[command(after_help = "\
 Examples:
   bloomfile man | man -l -
-  bloomfile man --out ~/.local/share/man/man1")]
+  bloomfile man --out ~/.local/share/man/man1 --force")]
 pub(crate) struct ManArgs {
     /// Write bloomfile.1, bloomfile-check.1 and so on into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
+
+    /// Replace pages that are there already
+    #[arg(short, long, requires = "out")]
+    pub(crate) force: bool,
 }

@@ -24,9 +24,13 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) loads: bool,
 
-    /// Write one page with all of it as charts, for a browser
+    /// Write one page with all of it as charts, for a browser; - is standard output
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["loads", "pages", "bytes", "json"])]
     pub(crate) html: Option<PathBuf>,
+
+    /// Replace PAGE if it is there already; never the filter itself
+    #[arg(short, long, requires = "html")]
+    pub(crate) force: bool,
 
     /// List the data pages: checksum, bits set, fill
     #[arg(long, conflicts_with_all = ["loads", "bytes"])]
@@ -46,8 +50,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged
-and none is damaged.")]
+Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged, or
+has pages that cannot be verified after a power cut, and none is damaged.")]
 pub(crate) struct VerifyArgs {
     /// The files
     #[arg(value_name = "FILE", required = true)]
@@ -59,8 +63,10 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Of two files of the same size that were closed in good order, only the pages whose checksums differ
-are read.")]
+Every page of both files is verified on the way.
+
+Exit status: 0 when both have the same size and the same bits, and so the same answers; 1 when they
+differ; 2 on an error, damage included.")]
 pub(crate) struct CompareArgs {
     /// One filter
     #[arg(value_name = "A")]

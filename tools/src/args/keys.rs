@@ -29,6 +29,19 @@ pub(crate) struct InputArgs {
     pub(crate) written: KeyArgs,
 }
 
+/// Whether an input is read from where an earlier run ended.
+#[derive(Args, Debug)]
+pub(crate) struct ResumeArgs {
+    /// Go on in the input where the last run with --resume ended or was killed, and keep the number
+    /// of keys read as the mark. Lines that have not ended yet are left for the next run
+    #[arg(long)]
+    pub(crate) resume: bool,
+
+    /// With --resume: read another input than before, from its beginning, as after a log was rotated
+    #[arg(long, requires = "resume")]
+    pub(crate) from_start: bool,
+}
+
 /// How keys are written in inputs.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct KeyArgs {

@@ -5,17 +5,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{InputArgs, KeyListArgs, PrintArgs, TrustArgs};
+use super::{InputArgs, KeyListArgs, PrintArgs, ReadArgs, ResumeArgs};
 use crate::units;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C or a
-polite kill (SIGINT, SIGTERM), it makes safe what it has added and says how far it came. Adding a
-key again changes nothing, so the same command may always be given again; only a counting filter
-counts it again, unless --resume skips it.
+When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C, a
+polite kill or the end of its terminal (SIGINT, SIGTERM, SIGHUP), it makes safe what it has added
+and says how far it came. Adding a key again changes nothing, so the same command may always be
+given again; only a counting filter counts it again, unless --resume skips it.
 
-Exit status: 0 done, 2 error, 130 or 143 (128 + signal) when interrupted.
+--resume reads one input, a file or standard input. It is known again by its first and its last
+bytes that were read, wherever it lies: a copy will do, and another input or one that was cut short
+is an error. When a log was rotated, give the old one once more with --resume, then the new one with
+--resume --from-start.
+
+Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted.
 
 Examples:
   bloomfile add seen.bloom example.org
@@ -34,13 +39,11 @@ pub(crate) struct AddArgs {
 
     /// Keep this number of yours with the keys once all are in: a position in their source, say;
     /// inspect shows it
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", conflicts_with = "resume", value_parser = units::parse_count)]
     pub(crate) mark: Option<u64>,
 
-    /// Skip as many keys of the input as the mark says, and keep the number read as the mark: the
-    /// same command goes on where it ended or was interrupted
-    #[arg(long, conflicts_with = "mark")]
-    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) resuming: ResumeArgs,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,
@@ -51,21 +54,30 @@ pub(crate) struct AddArgs {
 Only a counting filter forgets single keys. Remove only what was added: a key that was not, and
 seems to be in by mistake, takes others out with it. A key that was added twice has to be removed
 twice; one that was added 15 times or more may stay for ever. When the command has ended, the
-removals survive a power cut. Unlike add, the same command may not be given again.
+removals survive a power cut. Unlike add, the same command may not be given again, unless --resume
+skips what was removed before; see bloomfile help add.
 
 Exit status: 0 when every key was removed; 1 when some were not in: they are named, unless --quiet,
 and the others were removed; 2 on error, and when the parts of a grown filter leave in doubt which
-of them holds a key: such keys are named and stay. 130 or 143 (128 + signal) when interrupted.
+of them holds a key: such keys are named and stay. 129, 130 or 143 (128 + signal) when interrupted.
 
 Examples:
   bloomfile remove users.bloom alice
-  bloomfile remove users.bloom --from gone.txt")]
+  bloomfile remove users.bloom --from gone.txt
+  bloomfile remove users.bloom --from gone.log --resume    only the lines that are new")]
 pub(crate) struct RemoveArgs {
     /// The filter
     pub(crate) file: PathBuf,
 
     #[command(flatten)]
     pub(crate) keys: KeyListArgs,
+
+    /// Make removals safe from a power cut after every N, not only at the end; 0: only at the end
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::parse_count)]
+    pub(crate) sync_every: u64,
+
+    #[command(flatten)]
+    pub(crate) resuming: ResumeArgs,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,
@@ -130,7 +142,7 @@ pub(crate) struct CheckArgs {
     pub(crate) except: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) trust: TrustArgs,
+    pub(crate) read: ReadArgs,
 }
 
 #[derive(Args, Debug)]
@@ -161,7 +173,7 @@ pub(crate) struct WhichArgs {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) trust: TrustArgs,
+    pub(crate) read: ReadArgs,
 }
 
 #[derive(Args, Debug)]

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use bloomfile::{CellKind, Filter, Hasher, Recovery, WhenFull};
 use serde::Serialize;
 
+use super::resume::{self, Resume};
 use super::{records, warn_if_over_capacity};
-use crate::args::AddArgs;
+use crate::args::{AddArgs, KeyArgs, ResumeArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
-use crate::keys::{self, Piece, Sink};
-use crate::{EXIT_ERROR, output, units};
+use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
+use crate::{EXIT_ERROR, output, text, units};
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -23,19 +24,15 @@ struct AddOutput {
     new: u64,
     skipped: u64,
     mark: Option<u64>,
+    unfinished: bool,
 }
 
 pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
-    let marking = match (args.resume, args.mark) {
-        (true, _) => Marking::Position { skip: 0 },
-        (false, Some(mark)) => Marking::AtEnd(mark),
-        (false, None) => Marking::None,
-    };
     let progress = Progress {
         path: args.file.clone(),
         sync_every: args.sync_every,
-        marking,
+        marking: args.mark.map_or(Marking::None, Marking::AtEnd),
         filter: None,
         one_by_one: false,
         read: 0,
@@ -47,15 +44,19 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
 
     let filter = open(&args.file, args.print.quiet)?;
     let hasher = filter.hasher();
-    progress.hold().start(filter)?;
+    let written = &args.keys.inputs.written;
+    let input = progress.hold().start(filter, &args.resuming, &sources, written)?;
     let mut adding = Adding { hasher, progress };
-    let visited = keys::visit(&sources, &args.keys.inputs.written, args.print.quiet, &mut adding);
+    let visited = match input {
+        Some(input) => input.visit(args.print.quiet, &mut adding),
+        None => keys::visit(&sources, written, args.print.quiet, &mut adding).map(|()| false),
+    };
 
     let progress = adding.progress.hold();
     // Also when reading failed: what was added stays, so it shall be safe.
     let mark = progress.finish(visited.is_ok())?;
     let keys = units::counted(progress.keys, "key");
-    visited.map_err(|failure| {
+    let unfinished = visited.map_err(|failure| {
         let were = if progress.keys == 1 { "was" } else { "were" };
         failure.and(format_args!("{keys} {were} added before it"))
     })?;
@@ -70,6 +71,7 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
                 new: progress.new,
                 skipped: progress.read - progress.keys,
                 mark,
+                unfinished,
             })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -79,13 +81,23 @@ pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
         };
         let mark = mark.map(|mark| format!("; mark {mark}"));
         output::line(format_args!(
-            "{}: {skipped}{keys} read, {} of them new{}",
-            args.file.display(),
+            "{}: {skipped}{keys} read, {} of them new{}{}",
+            text::path(&args.file),
             units::count(progress.new),
             mark.unwrap_or_default(),
+            unfinished_note(unfinished, written),
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said of a last record that was left.
+pub(super) fn unfinished_note(unfinished: bool, written: &KeyArgs) -> String {
+    if unfinished {
+        format!("; the last {} has not ended: left for the next run", written.record_name())
+    } else {
+        String::new()
+    }
 }
 
 /// Opens a filter for writing, and says so if it had to be recovered.
@@ -116,10 +128,10 @@ fn tell_recovery(path: &Path, recovery: &Recovery, kind: CellKind) {
         count => format!(", {} that had not been synced lost", units::counted(count, "record")),
     };
     output::note(format_args!(
-        "{}: recovered after a crash: {} replayed{missing}, {} with bits that had not been synced",
-        path.display(),
+        "{}: recovered after a crash: {} replayed{missing}, {} not verifiable",
+        text::path(path),
         records(recovery.records_replayed, kind),
-        units::counted(recovery.pages_unsynced, "page"),
+        units::counted(recovery.pages_unverifiable, "page"),
     ));
 }
 
@@ -129,8 +141,8 @@ enum Marking {
     None,
     /// It becomes this once all keys are in.
     AtEnd(u64),
-    /// It is the number of keys read from the input, of which so many were added before.
-    Position { skip: u64 },
+    /// It is the number of keys read from the input.
+    Position(Resume),
 }
 
 /// How far the work has come.
@@ -154,21 +166,35 @@ struct Progress {
 }
 
 impl Progress {
-    fn start(&mut self, filter: Filter) -> Result<()> {
+    /// Takes the filter, and opens the input if it is to be resumed.
+    fn start<'a>(
+        &mut self,
+        filter: Filter,
+        args: &ResumeArgs,
+        sources: &'a [Source],
+        written: &'a KeyArgs,
+    ) -> Result<Option<Resumed<'a>>> {
         let inspection = bloomfile::inspect(&self.path).map_err(Failure::file(&self.path))?;
         self.one_by_one =
             inspection.when_full == WhenFull::Refuse || inspection.kind == CellKind::Counting;
-        if let Marking::Position { skip } = &mut self.marking {
-            *skip = filter.mark();
+        let mut input = None;
+        if args.resume {
+            let resume = Resume::new(&filter, "add", args.from_start);
+            let opened = Resumed::open(sources, written, resume.position, resume.place())?;
+            resume.claim(&filter).map_err(Failure::file(&self.path))?;
+            self.read = opened.before();
+            self.marking = Marking::Position(resume);
+            input = Some(opened);
         }
         self.filter = Some(filter);
-        Ok(())
+        Ok(input)
     }
 
     /// Adds keys by their hashes, and syncs whenever it is time to.
     fn add(&mut self, mut hashes: &[u64]) -> Result<()> {
-        if let Marking::Position { skip } = self.marking {
-            let skipped = skip.saturating_sub(self.read).min(hashes.len() as u64);
+        if let Marking::Position(resume) = &self.marking {
+            let left = resume.position.saturating_sub(self.read);
+            let skipped = left.min(hashes.len() as u64);
             self.read += skipped;
             hashes = &hashes[skipped as usize..];
         }
@@ -188,8 +214,8 @@ impl Progress {
             self.keys += now.len() as u64;
             self.unsynced += now.len() as u64;
             if self.unsynced == self.sync_every {
-                match self.marking {
-                    Marking::Position { .. } => filter.sync_with_mark(self.read),
+                match &mut self.marking {
+                    Marking::Position(resume) => resume.sync(filter, self.read),
                     _ => filter.sync(),
                 }
                 .map_err(&failed)?;
@@ -200,33 +226,36 @@ impl Progress {
         Ok(())
     }
 
+    /// Called with a place of the input ahead, before the keys up to it are added.
+    fn approach(&mut self, place: Place) -> Result<()> {
+        match (&self.filter, &mut self.marking) {
+            (Some(filter), Marking::Position(resume)) => {
+                resume.approach(filter, place).map_err(Failure::file(&self.path))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Closes the filter and tells the mark that was set.
     fn finish(&mut self, complete: bool) -> Result<Option<u64>> {
         let Some(filter) = self.filter.take() else { return Ok(None) };
-        let mark = match self.marking {
-            Marking::AtEnd(mark) if complete => Some(mark),
-            // Never back: an input may have ended, or been cut off, before the old mark.
-            Marking::Position { skip } => Some(self.read.max(skip)),
-            _ => None,
+        let (mark, marked) = match &mut self.marking {
+            Marking::AtEnd(mark) if complete => (Some(*mark), resume::set_mark(&filter, *mark)),
+            Marking::Position(resume) => {
+                // Never back: an input may have ended, or been cut off, before the old mark.
+                let mark = self.read.max(resume.position);
+                (Some(mark), resume.sync(&filter, mark))
+            }
+            _ => (None, Ok(())),
         };
         let failed = Failure::file(&self.path);
-        if let Some(mark) = mark {
-            filter.sync_with_mark(mark).map_err(&failed)?;
-        }
-        filter.close().map_err(&failed)?;
+        marked.and_then(|()| filter.close()).map_err(&failed)?;
         Ok(mark)
     }
 
     fn refuse_short_input(&self) -> Result<()> {
-        match self.marking {
-            Marking::Position { skip } if self.read < skip => {
-                let (read, skip) = (units::count(self.read), units::counted(skip, "key"));
-                let message = format!(
-                    "its mark says that {skip} were read before, and the input has only {read}; is \
-                     it the same input? --mark 0 lets the next --resume start from its beginning"
-                );
-                Err(Failure::about(self.path.display(), message))
-            }
+        match &self.marking {
+            Marking::Position(resume) => resume.refuse_short_input(&self.path, self.read),
             _ => Ok(()),
         }
     }
@@ -250,7 +279,7 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
             };
             output::note(format_args!(
                 "{}: interrupted: {} read, {} of them new, all of them safe; {again}",
-                progress.path.display(),
+                text::path(&progress.path),
                 units::counted(progress.keys, "key"),
                 units::count(progress.new),
             ));
@@ -284,6 +313,10 @@ impl Sink for Adding {
             self.progress.hold_or_end().add(hashes)?;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn approach(&mut self, place: Place) -> Result<()> {
+        self.progress.hold_or_end().approach(place)
     }
 
     fn pause(&mut self) -> Result<()> {

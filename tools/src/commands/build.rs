@@ -14,7 +14,7 @@ use super::warn_if_over_capacity;
 use crate::args::BuildArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink, Source};
-use crate::{output, units};
+use crate::{output, text, units};
 
 /// The rate when none is given.
 const DEFAULT_RATE: f64 = 0.01;
@@ -60,12 +60,12 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
     if !args.print.quiet {
         warn_of_plan(&args.file, &plan, args.print.quiet);
         warn_if_over_capacity(&args.file, adds, plan.capacity(), "build a larger one");
-        let file = args.file.display();
+        let file = text::path(&args.file);
         let file_bytes = options.file_bytes().map_err(&failed)?;
         if args.print.format.json {
             output::json(&BuildOutput {
                 schema: 1,
-                file: file.to_string(),
+                file: args.file.display().to_string(),
                 keys,
                 new: adds,
                 capacity: plan.capacity(),
@@ -108,7 +108,7 @@ fn build_counted(
     let keys = spool.keys;
     if keys == 0 {
         let message = "the inputs hold no key; give --capacity to make an empty filter";
-        return Err(Failure::about(args.file.display(), message));
+        return Err(Failure::about(text::path(&args.file), message));
     }
     let options = options.capacity(keys);
     let mut builder = start(&options, args)?;
@@ -153,7 +153,7 @@ impl Spool {
 
     fn failed(error: io::Error) -> Failure {
         Failure::about(
-            std::env::temp_dir().display(),
+            text::path(&std::env::temp_dir()),
             format!(
                 "cannot keep the keys' hashes aside: {error}; set TMPDIR to another folder, or \
                  give --capacity"

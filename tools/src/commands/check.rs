@@ -1,6 +1,6 @@
 //! `bloomfile check`: which keys may be present.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,13 +10,14 @@ use bloomfile::Reader;
 use crate::args::CheckArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink};
+use crate::text;
 
 /// Exit status when no key may be present.
 pub(crate) const EXIT_ABSENT: u8 = 1;
 
 pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
-    let options = args.trust.options();
+    let options = args.read.options();
     let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
     let reader = open(&args.file)?;
     let deleted = args.except.as_ref().map(open).transpose()?;
@@ -31,11 +32,25 @@ pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
         show,
         absent: args.absent,
         all: args.all,
+        terminal: io::stdout().is_terminal(),
         separator: args.keys.inputs.written.separator(),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         counts: Counts::default(),
     };
     keys::visit(&sources, &args.keys.inputs.written, args.quiet, &mut checking)?;
+    checking.pause()?;
+    // Without a check beforehand: every key of a damaged page was taken for present.
+    let readers = [
+        (Some(&checking.reader), Some(&args.file)),
+        (checking.deleted.as_ref(), args.except.as_ref()),
+    ];
+    for (reader, path) in readers {
+        if let (Some(reader), Some(path)) = (reader, path)
+            && let Some(damage) = reader.damage()
+        {
+            return Err(Failure::file(path)(damage));
+        }
+    }
     checking.finish()
 }
 
@@ -56,6 +71,8 @@ struct Checking {
     /// The absent keys are of interest rather than the others.
     absent: bool,
     all: bool,
+    /// Whether the output goes to one: records must not steer it.
+    terminal: bool,
     separator: u8,
     out: BufWriter<Stdout>,
     counts: Counts,
@@ -115,13 +132,18 @@ impl Checking {
         self.reader.contains_hash_batch(&batch.hashes, &mut batch.found);
         if let Some(deleted) = &self.deleted {
             for (found, &hash) in batch.found.iter_mut().zip(&batch.deleted_hashes) {
-                *found &= !deleted.contains_hash(hash);
+                // A "maybe" that damage makes says nothing of the key.
+                *found = *found && !matches!(deleted.try_contains_hash(hash), Ok(true));
             }
         }
         for (record, &present) in batch.records.iter().zip(&batch.found) {
             *(if present { &mut to.counts.present } else { &mut to.counts.missing }) += 1;
             if self.show == Show::Keys && present != self.absent {
-                to.text.extend_from_slice(record);
+                if self.terminal {
+                    text::record(record, &mut to.text);
+                } else {
+                    to.text.extend_from_slice(record);
+                }
                 to.text.push(self.separator);
             }
         }

@@ -10,7 +10,10 @@ use super::keys_estimated;
 use crate::args::CompareArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
-use crate::units;
+use crate::{text, units};
+
+/// Exit status when the files differ.
+const EXIT_DIFFERENT: u8 = 1;
 
 /// Runs of pages that are named.
 const RUNS_SHOWN: usize = 5;
@@ -27,14 +30,16 @@ struct CompareOutput {
 
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let comparison = bloomfile::compare(&args.a, &args.b).map_err(Failure::of_several(&args.a))?;
-    let [file_a, file_b] = [&args.a, &args.b].map(|path| path.display().to_string());
+    let same = comparison.is_same();
     if args.format.json {
+        let [file_a, file_b] = [&args.a, &args.b].map(|path| path.display().to_string());
         output::json(&CompareOutput { schema: 1, file_a, file_b, comparison })?;
     } else {
         let listing = listing(&comparison);
+        let [file_a, file_b] = [&args.a, &args.b].map(|path| text::path(path));
         output::print(format_args!("A: {file_a}\nB: {file_b}\n\n{listing}"))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if same { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIFFERENT) })
 }
 
 fn listing(comparison: &Comparison) -> Listing {

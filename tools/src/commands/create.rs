@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::{CreateArgs, KindArgs};
 use crate::failure::{Failure, Result};
-use crate::{output, units};
+use crate::{output, text, units};
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
     } else if !args.print.quiet {
         let size = units::size(file_bytes);
         let purpose = purpose(&plan, &args.kind, args.shape.fpr);
-        output::line(format_args!("{}: created, {size}; {purpose}", args.file.display()))?;
+        output::line(format_args!("{}: created, {size}; {purpose}", text::path(&args.file)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use super::keys_estimated;
 use crate::args::{CombineArgs, ExportArgs, ResultArgs, ShrinkArgs};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
-use crate::{output, units};
+use crate::{output, text, units};
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -84,7 +84,7 @@ fn summary(path: &Path, files: &[PathBuf], holds: &str, derivation: &Derivation)
     let Derivation { operation, keys, rate, file_bytes, .. } = derivation;
     let mut text = format!(
         "{}: {operation}; {holds}{}, rate {}; {}\n",
-        path.display(),
+        text::path(path),
         keys_estimated(keys),
         units::percent(*rate),
         units::size(*file_bytes)
@@ -93,7 +93,7 @@ fn summary(path: &Path, files: &[PathBuf], holds: &str, derivation: &Derivation)
         if input.folded_by > 1 {
             text.push_str(&format!(
                 "  {} was folded by {}: the rate of its keys goes from {} to {}\n",
-                path.display(),
+                text::path(path),
                 units::count(input.folded_by),
                 units::percent(input.rate),
                 units::percent(input.rate_folded)

@@ -6,7 +6,8 @@ use clap::CommandFactory;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::failure::{Failure, Result};
-use crate::{output, units};
+use crate::pending::Target;
+use crate::{output, text, units};
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
     let mut script = Vec::new();
@@ -24,10 +25,30 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
         output::bytes(&page)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let pages = 1 + command.get_subcommands().count() as u64;
-    clap_mangen::generate_to(command, folder).map_err(|error| {
-        Failure::about(folder.display(), format!("cannot write the pages: {error}"))
-    })?;
-    output::line(format_args!("{}: {} written", folder.display(), units::counted(pages, "page")))?;
+    let pages = pages(command)?;
+    let targets: Vec<Target> = pages
+        .iter()
+        .map(|(name, _)| Target::new(&folder.join(name), None, args.force))
+        .collect::<Result<_>>()?;
+    for (target, (_, page)) in targets.into_iter().zip(&pages) {
+        target.write(page)?;
+    }
+    let count = units::counted(pages.len() as u64, "page");
+    output::line(format_args!("{}: {count} written", text::path(folder)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file names and pages of the command and its subcommands.
+fn pages(mut command: clap::Command) -> Result<Vec<(String, Vec<u8>)>> {
+    command.build();
+    let subcommands: Vec<_> = command.get_subcommands().cloned().collect();
+    let commands = std::iter::once(command).chain(subcommands);
+    commands
+        .map(|command| {
+            let man = clap_mangen::Man::new(command);
+            let mut page = Vec::new();
+            man.render(&mut page).map_err(Failure::output)?;
+            Ok((man.get_filename(), page))
+        })
+        .collect()
 }

@@ -12,6 +12,7 @@ mod inspect;
 mod plan;
 mod remove;
 mod repair;
+mod resume;
 mod rotate;
 mod verify;
 mod which;
@@ -25,18 +26,22 @@ use bloomfile::{CellKind, WhenFull};
 use crate::args::Command;
 use crate::failure::Result;
 use crate::interrupt::on_interrupt;
-use crate::{output, units};
+use crate::{output, pending, units};
 
 /// Does what the command line asks for.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    if matches!(
-        command,
-        Command::Build(_)
-            | Command::Merge(_)
-            | Command::Intersect(_)
-            | Command::Shrink(_)
-            | Command::Export(_)
-    ) {
+    let makes_files = match &command {
+        Command::Create(_)
+        | Command::Build(_)
+        | Command::Merge(_)
+        | Command::Intersect(_)
+        | Command::Shrink(_)
+        | Command::Export(_) => true,
+        Command::Inspect(args) => args.html.is_some(),
+        Command::Man(args) => args.out.is_some(),
+        _ => false,
+    };
+    if makes_files {
         leave_nothing_when_interrupted()?;
     }
     match command {
@@ -66,6 +71,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 fn leave_nothing_when_interrupted() -> Result<()> {
     on_interrupt(|status| {
         bloomfile::discard_unfinished();
+        pending::discard();
         std::process::exit(status)
     })?;
     Ok(())

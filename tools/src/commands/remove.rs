@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use bloomfile::{CellKind, Error, Filter, Hasher};
 use serde::Serialize;
 
-use super::add::open;
-use crate::args::RemoveArgs;
+use super::add::{open, unfinished_note};
+use super::resume::Resume;
+use crate::args::{KeyArgs, RemoveArgs, ResumeArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
-use crate::keys::{self, Piece, Sink};
-use crate::{EXIT_ERROR, output, units};
+use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
+use crate::{EXIT_ERROR, output, text, units};
 
 /// Exit status when some keys were not in.
 const EXIT_NOT_IN: u8 = 1;
@@ -26,6 +27,9 @@ struct RemoveOutput {
     removed: u64,
     absent: u64,
     ambiguous: u64,
+    skipped: u64,
+    mark: Option<u64>,
+    unfinished: bool,
 }
 
 pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
@@ -33,8 +37,12 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
     let progress = Progress {
         path: args.file.clone(),
         quiet: args.print.quiet,
+        sync_every: args.sync_every,
+        resume: None,
         filter: None,
         read: 0,
+        unsynced: 0,
+        keys: 0,
         removed: 0,
         ambiguous: 0,
     };
@@ -43,36 +51,56 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
     if filter.kind() != CellKind::Counting {
         let message = "is a plain filter, and only a counting one lets keys be removed; make one \
                        with create --kind counting";
-        return Err(Failure::about(args.file.display(), message));
+        return Err(Failure::about(text::path(&args.file), message));
     }
     let hasher = filter.hasher();
-    progress.hold().filter = Some(filter);
+    let written = &args.keys.inputs.written;
+    let input = progress.hold().start(filter, &args.resuming, &sources, written)?;
     let mut removing = Removing { hasher, progress };
-    let visited = keys::visit(&sources, &args.keys.inputs.written, args.print.quiet, &mut removing);
+    let visited = match input {
+        Some(input) => input.visit(args.print.quiet, &mut removing),
+        None => keys::visit(&sources, written, args.print.quiet, &mut removing).map(|()| false),
+    };
 
     let progress = removing.progress.hold();
     // Also when reading failed: what was removed is gone for this process's readers already.
-    progress.finish()?;
-    visited.map_err(|failure| {
+    let mark = progress.finish()?;
+    let unfinished = visited.map_err(|failure| {
         failure.and(format_args!("{} before it, {}", progress.keys(), progress.outcome()))
     })?;
-    let file = args.file.display();
+    progress.refuse_short_input()?;
+    let skipped = progress.read - progress.keys;
+    let file = text::path(&args.file);
     if args.print.format.json {
-        let Progress { read, removed, ambiguous, .. } = *progress;
+        let Progress { keys, removed, ambiguous, .. } = *progress;
         output::json(&RemoveOutput {
             schema: 1,
-            file: file.to_string(),
-            keys: read,
+            file: args.file.display().to_string(),
+            keys,
             removed,
-            absent: read - removed - ambiguous,
+            absent: keys - removed - ambiguous,
             ambiguous,
+            skipped,
+            mark,
+            unfinished,
         })?;
     } else if !args.print.quiet {
-        output::line(format_args!("{file}: {} read, {}", progress.keys(), progress.outcome()))?;
+        let skipped = match skipped {
+            0 => String::new(),
+            skipped => format!("{} skipped, ", units::counted(skipped, "key")),
+        };
+        let mark = mark.map(|mark| format!("; mark {mark}"));
+        output::line(format_args!(
+            "{file}: {skipped}{} read, {}{}{}",
+            progress.keys(),
+            progress.outcome(),
+            mark.unwrap_or_default(),
+            unfinished_note(unfinished, written),
+        ))?;
     }
     Ok(match &*progress {
         Progress { ambiguous: 1.., .. } => ExitCode::from(EXIT_ERROR),
-        Progress { read, removed, .. } if removed < read => ExitCode::from(EXIT_NOT_IN),
+        Progress { keys, removed, .. } if removed < keys => ExitCode::from(EXIT_NOT_IN),
         _ => ExitCode::SUCCESS,
     })
 }
@@ -81,19 +109,61 @@ pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
 struct Progress {
     path: PathBuf,
     quiet: bool,
+    sync_every: u64,
+    /// None when the input is not resumed.
+    resume: Option<Resume>,
     /// None before it is open and after it was closed.
     filter: Option<Filter>,
-    /// Keys of the input.
+    /// Keys of the input, those that were skipped included.
     read: u64,
+    /// Keys since the last sync.
+    unsynced: u64,
+    /// Keys looked at.
+    keys: u64,
     removed: u64,
     /// Keys that stay because it is in doubt where they are.
     ambiguous: u64,
 }
 
 impl Progress {
-    /// Removes the key of a record, or says why not.
+    /// Takes the filter, and opens the input if it is to be resumed.
+    fn start<'a>(
+        &mut self,
+        filter: Filter,
+        args: &ResumeArgs,
+        sources: &'a [Source],
+        written: &'a KeyArgs,
+    ) -> Result<Option<Resumed<'a>>> {
+        let mut input = None;
+        if args.resume {
+            let resume = Resume::new(&filter, "remove", args.from_start);
+            let opened = Resumed::open(sources, written, resume.position, resume.place())?;
+            resume.claim(&filter).map_err(Failure::file(&self.path))?;
+            self.read = opened.before();
+            self.resume = Some(resume);
+            input = Some(opened);
+        }
+        self.filter = Some(filter);
+        Ok(input)
+    }
+
+    /// Called with a place of the input ahead, before the keys up to it are removed.
+    fn approach(&mut self, place: Place) -> Result<()> {
+        match (&self.filter, &mut self.resume) {
+            (Some(filter), Some(resume)) => {
+                resume.approach(filter, place).map_err(Failure::file(&self.path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the key of a record, or says why not, and syncs when it is time to.
     fn remove(&mut self, record: &[u8], hash: u64) -> Result<()> {
         let Some(filter) = &self.filter else { return Ok(()) };
+        if self.resume.as_ref().is_some_and(|resume| self.read < resume.position) {
+            self.read += 1;
+            return Ok(());
+        }
         let (reason, is_error) = match filter.remove_hash(hash) {
             Ok(()) => ("", false),
             Err(Error::NotPresent) => ("is not in it", false),
@@ -101,27 +171,49 @@ impl Progress {
             Err(error) => return Err(Failure::file(&self.path)(error)),
         };
         self.read += 1;
+        self.keys += 1;
+        self.unsynced += 1;
         self.removed += u64::from(reason.is_empty());
         self.ambiguous += u64::from(is_error);
         if !reason.is_empty() && (is_error || !self.quiet) {
-            // A key may hold anything: it must not steer the terminal.
-            let key = String::from_utf8_lossy(record);
-            let (file, key) = (self.path.display(), key.escape_debug());
+            let (file, key) = (text::path(&self.path), text::key(record));
             output::note(format_args!("{file}: {key} {reason}"));
+        }
+        if self.unsynced == self.sync_every {
+            let synced = match &mut self.resume {
+                Some(resume) => resume.sync(filter, self.read),
+                None => filter.sync(),
+            };
+            synced.map_err(Failure::file(&self.path))?;
+            self.unsynced = 0;
         }
         Ok(())
     }
 
-    /// Makes the removals durable.
-    fn finish(&mut self) -> Result<()> {
-        match self.filter.take() {
-            Some(filter) => filter.close().map_err(Failure::file(&self.path)),
+    /// Makes the removals durable and tells the mark that was set.
+    fn finish(&mut self) -> Result<Option<u64>> {
+        let Some(filter) = self.filter.take() else { return Ok(None) };
+        let (mark, marked) = match &mut self.resume {
+            Some(resume) => {
+                // Never back: an input may have ended, or been cut off, before the old mark.
+                let mark = self.read.max(resume.position);
+                (Some(mark), resume.sync(&filter, mark))
+            }
+            None => (None, Ok(())),
+        };
+        marked.and_then(|()| filter.close()).map_err(Failure::file(&self.path))?;
+        Ok(mark)
+    }
+
+    fn refuse_short_input(&self) -> Result<()> {
+        match &self.resume {
+            Some(resume) => resume.refuse_short_input(&self.path, self.read),
             None => Ok(()),
         }
     }
 
     fn keys(&self) -> String {
-        units::counted(self.read, "key")
+        units::counted(self.keys, "key")
     }
 
     fn outcome(&self) -> String {
@@ -135,10 +227,14 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
         return status;
     }
     match progress.finish() {
-        Ok(()) => {
+        Ok(mark) => {
+            let again = match mark {
+                Some(mark) => format!("the same command goes on from mark {mark}"),
+                None => "go on with the keys after them".into(),
+            };
             output::note(format_args!(
-                "{}: interrupted: {} read, {}; go on with the keys after them",
-                progress.path.display(),
+                "{}: interrupted: {} read, {}; {again}",
+                text::path(&progress.path),
                 progress.keys(),
                 progress.outcome(),
             ));
@@ -185,6 +281,10 @@ impl Sink for Removing {
             start = end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn approach(&mut self, place: Place) -> Result<()> {
+        self.progress.hold_or_end().approach(place)
     }
 
     fn pause(&mut self) -> Result<()> {

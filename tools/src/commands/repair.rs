@@ -1,5 +1,6 @@
 //! `bloomfile repair`: a damaged file made usable, and what that costs.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use super::records;
 use crate::args::RepairArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
-use crate::units;
+use crate::{text, units};
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,35 +47,36 @@ pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
         (false, true) => Outcome::Recovered,
         (false, false) => Outcome::Sound,
     };
-    let file = args.file.display().to_string();
     if args.format.json {
+        let file = args.file.display().to_string();
         output::json(&RepairOutput { schema: 1, file, outcome, repair })?;
     } else {
-        output::print(text(&file, outcome, &repair))?;
+        output::print(summary(text::path(&args.file), outcome, &repair))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a file that a power cut left and that shows no damage. A repair takes bits that nothing
-/// explains for damage; recovery takes them for adds that were not synced, and costs nothing.
+/// Refuses a file that a power cut left and that shows no damage. A repair takes pages that cannot
+/// be verified for damage; recovery takes what they hold for adds that were not synced, and costs
+/// nothing.
 fn refuse_mere_crash(path: &Path) -> Result<()> {
     let Ok(found) = bloomfile::verify(path) else { return Ok(()) };
-    let unsynced = found.pages_unsynced.len() as u64;
-    if found.health != Health::Crashed || !found.is_sound() || unsynced == 0 {
+    let unverifiable = found.pages_unverifiable.len() as u64;
+    if found.health != Health::Crashed || !found.pages_damaged.is_empty() || unverifiable == 0 {
         return Ok(());
     }
-    let (file, pages) = (path.display(), units::counted(unsynced, "page"));
+    let (file, pages) = (text::word(path), units::counted(unverifiable, "page"));
     Err(Failure::about(
-        file.to_string(),
+        text::path(path),
         format!(
             "was left open by a crash and shows no damage; recover it with bloomfile add {file} < \
-             /dev/null, which keeps {pages} with bits that had not been synced, or set these pages \
-             to all ones with --force"
+             /dev/null, which keeps {pages} that cannot be verified, or set these pages to all \
+             ones with --force"
         ),
     ))
 }
 
-fn text(file: &str, outcome: Outcome, repair: &Repair) -> String {
+fn summary(file: impl Display, outcome: Outcome, repair: &Repair) -> String {
     let pages = units::counted(repair.pages, "page");
     let replayed = records(repair.records_replayed, repair.kind);
     match outcome {

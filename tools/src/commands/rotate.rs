@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::add::open;
 use crate::args::RotateArgs;
 use crate::failure::{Failure, Result};
-use crate::{output, units};
+use crate::{output, text, units};
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -25,9 +25,9 @@ pub(crate) fn run(args: &RotateArgs) -> Result<ExitCode> {
     filter.rotate().map_err(&failed)?;
     let now = filter.segments();
     filter.close().map_err(&failed)?;
-    let (file, dropped) = (args.file.display(), before == now);
+    let (file, dropped) = (text::path(&args.file), before == now);
     if args.print.format.json {
-        let file = file.to_string();
+        let file = args.file.display().to_string();
         output::json(&RotateOutput { schema: 1, file, generations: now, dropped })?;
     } else if !args.print.quiet {
         let outcome = match dropped {

@@ -10,7 +10,7 @@ use super::records;
 use crate::EXIT_ERROR;
 use crate::args::VerifyArgs;
 use crate::failure::{Failure, Result, explain};
-use crate::{output, units};
+use crate::{output, text, units};
 
 /// Exit status when a file is damaged.
 const EXIT_DAMAGED: u8 = 1;
@@ -20,6 +20,8 @@ const EXIT_DAMAGED: u8 = 1;
 enum Verdict {
     Sound,
     Damaged,
+    /// Damage cannot be told from keys that were not synced.
+    Unverifiable,
     Unknown,
 }
 
@@ -45,12 +47,13 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
         let file = judge(path);
         // What could not be judged is an error, which quiet does not silence.
         if !args.print.format.json && (!args.print.quiet || file.verdict == Verdict::Unknown) {
-            say(&file)?;
+            say(path, &file)?;
         }
         files.push(file);
     }
     let any = |verdict| files.iter().any(|file| file.verdict == verdict);
-    let code = match (any(Verdict::Damaged), any(Verdict::Unknown)) {
+    let unsure = any(Verdict::Unknown) || any(Verdict::Unverifiable);
+    let code = match (any(Verdict::Damaged), unsure) {
         (true, _) => ExitCode::from(EXIT_DAMAGED),
         (false, true) => ExitCode::from(EXIT_ERROR),
         (false, false) => ExitCode::SUCCESS,
@@ -71,16 +74,24 @@ fn judge(path: &Path) -> FileOutput {
         Ok(found) if !found.pages_damaged.is_empty() => {
             (Verdict::Damaged, Some(damage(&found)), Some(found))
         }
-        Ok(found) if !found.is_sound() => (Verdict::Unknown, Some(busy(&found)), Some(found)),
+        Ok(found) if !found.pages_busy.is_empty() => {
+            (Verdict::Unknown, Some(busy(&found)), Some(found))
+        }
+        Ok(found) if !found.is_sound() => {
+            (Verdict::Unverifiable, Some(unverifiable(&found)), Some(found))
+        }
         Ok(found) => (Verdict::Sound, None, Some(found)),
     };
     FileOutput { file, verdict, reason, verification }
 }
 
-fn say(FileOutput { file, verdict, reason, verification }: &FileOutput) -> Result<()> {
+fn say(path: &Path, judged: &FileOutput) -> Result<()> {
+    let FileOutput { verdict, reason, verification, .. } = judged;
+    let file = text::path(path);
     let reason = reason.as_deref().unwrap_or_default();
     match verdict {
         Verdict::Damaged => output::line(format_args!("{file}: damaged: {reason}")),
+        Verdict::Unverifiable => output::line(format_args!("{file}: not verifiable: {reason}")),
         Verdict::Unknown => {
             output::note(Failure::about(file, reason));
             Ok(())
@@ -96,16 +107,28 @@ fn soundness(found: &Verification) -> String {
     let pages = units::counted(found.pages, "page");
     let state = match found.health {
         Health::Clean => return format!("{pages} as written"),
-        health => health.meaning(),
+        Health::Crashed => format!("nothing synced is lost; {}", found.health.meaning()),
+        health => health.meaning().to_owned(),
     };
-    let if_any = |count, what| match count {
+    let missing = match found.journal_missing {
         0 => String::new(),
-        count => format!(", {} {what}", units::count(count)),
+        count => format!(", {} missing from its unsynced end", units::count(count)),
     };
-    let unsynced = if_any(found.pages_unsynced.len() as u64, "with bits that had not been synced");
-    let missing = if_any(found.journal_missing, "missing from its unsynced end");
     let records = records(found.journal_records, found.kind);
-    format!("{pages}{unsynced}, {records} in the journal{missing}; {state}")
+    format!("{pages}, {records} in the journal{missing}; {state}")
+}
+
+fn unverifiable(found: &Verification) -> String {
+    let pages = &found.pages_unverifiable;
+    format!(
+        "{} of {} {} more than checksums and journal explain ({}): keys that were added and not \
+         synced, or damage; {}",
+        units::count(pages.len() as u64),
+        units::counted(found.pages, "page"),
+        if pages.len() == 1 { "holds" } else { "hold" },
+        units::page_names(pages),
+        found.health.meaning(),
+    )
 }
 
 fn damage(found: &Verification) -> String {

@@ -1,7 +1,8 @@
 //! `bloomfile which`: for each key, the files that may hold it.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 
 use bloomfile::Readers;
@@ -11,6 +12,7 @@ use super::check::EXIT_ABSENT;
 use crate::args::WhichArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink};
+use crate::text;
 
 /// One line of the JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -24,20 +26,31 @@ pub(crate) fn run(args: WhichArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.inputs.from)?;
     let mut readers = Readers::new();
     for path in &args.files {
-        let options = args.trust.options();
+        let options = args.read.options();
         readers.push(options.open(path).map_err(Failure::file(path))?);
     }
     let mut asking = Asking {
         readers,
-        names: args.files.iter().map(|path| path.display().to_string()).collect(),
+        names: args.files.iter().map(|path| name(path, args.json)).collect(),
         json: args.json,
+        terminal: io::stdout().is_terminal(),
         separator: args.inputs.written.separator(),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         found: false,
     };
     keys::visit(&sources, &args.inputs.written, false, &mut asking)?;
     asking.pause()?;
+    for (reader, path) in asking.readers.as_slice().iter().zip(&args.files) {
+        if let Some(damage) = reader.damage() {
+            return Err(Failure::file(path)(damage));
+        }
+    }
     Ok(if asking.found { ExitCode::SUCCESS } else { ExitCode::from(EXIT_ABSENT) })
+}
+
+/// A file's name as it is printed: in JSON, which has escapes of its own, as it is.
+fn name(path: &Path, json: bool) -> String {
+    if json { path.display().to_string() } else { text::path(path).to_string() }
 }
 
 /// Asks all files about keys.
@@ -45,6 +58,8 @@ struct Asking {
     readers: Readers,
     names: Vec<String>,
     json: bool,
+    /// Whether the output goes to one: records must not steer it.
+    terminal: bool,
     separator: u8,
     out: BufWriter<Stdout>,
     found: bool,
@@ -63,11 +78,15 @@ impl Asking {
         let files = found.iter().map(|&number| self.names[number].as_str());
         if self.json {
             let line = WhichOutput { key: str::from_utf8(record).ok(), files: files.collect() };
-            serde_json::to_writer(&mut *text, &line)?;
+            text.extend_from_slice(text::json(&serde_json::to_string(&line)?).as_bytes());
             text.push(b'\n');
             return Ok(());
         }
-        text.extend_from_slice(record);
+        if self.terminal {
+            text::record(record, text);
+        } else {
+            text.extend_from_slice(record);
+        }
         for file in files {
             text.push(b'\t');
             text.extend_from_slice(file.as_bytes());

@@ -1,9 +1,10 @@
 //! Keys from a regular file: read in pieces, worked on by all cores.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use super::{Input, MAX_KEY_BYTES, Piece, Progress, Sink};
 use crate::args::KeyArgs;
@@ -28,6 +29,8 @@ impl Input<'_> {
         let length = file.metadata().map_err(|error| self.unreadable(&error))?.len();
         if length <= start {
             // Empty, or one that hides its length, as those of /proc do.
+            let mut file = file;
+            file.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(&error))?;
             return self.visit_stream(file, sink);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -54,32 +57,32 @@ impl Input<'_> {
             let ranges = (at..length).step_by(piece).take(threads);
             let ranges: Vec<_> = ranges.map(|at| at..length.min(at + piece as u64)).collect();
             at = ranges.last().map_or(length, |range| range.end);
-            let format = self.format;
+            let (format, takes_unfinished) = (self.format, self.takes_unfinished());
             let worker = &*sink;
-            let parts: Vec<_> = std::thread::scope(|scope| {
-                let running: Vec<_> = ranges
-                    .into_iter()
-                    .zip(&mut buffers)
-                    .map(|(range, buffer)| {
-                        scope.spawn(move || {
-                            let bytes = read_piece(file, start, range, format, buffer)?;
-                            let mut piece = Piece::new(&buffer[bytes], format);
-                            let part = worker.work(&mut piece);
-                            Ok((part, piece.outcome()))
-                        })
-                    })
-                    .collect();
-                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let parts = on_threads(ranges.into_iter().zip(&mut buffers), |(range, buffer)| {
+                let bytes = read_piece(file, start, range, format, buffer)?;
+                let all = &buffer[bytes.clone()];
+                let whole = match memchr::memrchr(format.separator(), all) {
+                    _ if takes_unfinished => all,
+                    Some(at) => &all[..at + 1],
+                    None => &[],
                 };
-                running.into_iter().map(join).collect()
+                let mut piece = Piece::new(whole, format);
+                let part = worker.work(&mut piece);
+                let unfinished = whole.len() < all.len();
+                let bytes = bytes.start..bytes.start + whole.len();
+                Ok((part, piece.outcome(), bytes, unfinished))
             });
-            for part in parts {
-                let (part, outcome) = part.map_err(|error: io::Error| match error.kind() {
+            for (part, buffer) in parts.into_iter().zip(&buffers) {
+                let part = part.map_err(|error: io::Error| match error.kind() {
                     io::ErrorKind::FileTooLarge => self.too_long(),
                     _ => self.unreadable(&error),
                 })?;
-                let flow = self.take(sink, part, outcome)?;
+                let (part, outcome, bytes, unfinished) = part;
+                if let Some(track) = &mut self.track {
+                    track.unfinished |= unfinished;
+                }
+                let flow = self.take(sink, &buffer[bytes], part, outcome)?;
                 if flow.is_break() {
                     return Ok(flow);
                 }
@@ -89,6 +92,34 @@ impl Input<'_> {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Does tasks on a thread each, as far as there are threads to be had; this one helps.
+fn on_threads<T: Send, R: Send>(
+    tasks: impl Iterator<Item = T> + Send,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let (most, _) = tasks.size_hint();
+    let tasks = Mutex::new(tasks.enumerate());
+    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        let mut done = Vec::new();
+        while let Some((number, task)) = next() {
+            done.push((number, work(task)));
+        }
+        done
+    };
+    let mut done = std::thread::scope(|scope| {
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let helpers: Vec<_> = (1..most).map_while(spawn).collect();
+        let mut done = run();
+        for helper in helpers {
+            done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|&(number, _)| number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Reads the records that start within `range`, whole; where they are in the buffer.

@@ -6,7 +6,9 @@
 
 mod file;
 mod piece;
+mod place;
 mod progress;
+mod resume;
 mod stream;
 
 use std::ffi::OsString;
@@ -16,15 +18,19 @@ use std::io::{self, IsTerminal, Seek};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use piece::Bad;
 pub(crate) use piece::Piece;
+use piece::{Bad, Outcome};
+use place::Ends;
+pub(crate) use place::Place;
 pub(crate) use progress::Progress;
+use resume::Track;
+pub(crate) use resume::{Resumed, WHEN_ROTATED};
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Result};
-use crate::output;
+use crate::{output, text};
 
 /// Longest key: a file without a single separator is not a list of keys.
 const MAX_KEY_BYTES: usize = 256 << 20;
@@ -45,7 +51,7 @@ impl fmt::Display for Source {
         match self {
             Source::Argument(number, _) => write!(f, "key argument {number}"),
             Source::Stdin => f.write_str("standard input"),
-            Source::File(path) => write!(f, "{}", path.display()),
+            Source::File(path) => write!(f, "{}", text::path(path)),
         }
     }
 }
@@ -82,6 +88,12 @@ pub(crate) trait Sink: Sync {
     /// Takes what a piece gave, in the order of the input; breaks when no more is needed.
     fn take(&mut self, part: Self::Part) -> Result<ControlFlow<()>>;
 
+    /// Called before a piece is taken that goes as far as `place`, where an input is
+    /// [resumed](Resumed).
+    fn approach(&mut self, _place: Place) -> Result<()> {
+        Ok(())
+    }
+
     /// Called when everything read so far was taken and reading on may take a while.
     fn pause(&mut self) -> Result<()> {
         Ok(())
@@ -98,34 +110,26 @@ pub(crate) fn visit(
     sink: &mut impl Sink,
 ) -> Result<()> {
     for source in sources {
-        let mut input = Input { source, format, number: 0 };
+        let mut input = Input::new(source, format);
         let flow = match source {
             Source::Argument(_, argument) => {
                 let mut piece = Piece::argument(argument, format);
                 let part = sink.work(&mut piece);
-                input.take(sink, part, piece.outcome())?
+                input.take(sink, argument, part, piece.outcome())?
             }
             Source::Stdin => {
                 let stdin = io::stdin().lock();
-                if stdin.is_terminal() {
-                    output::note(
-                        "reading keys from the terminal, one per line; Ctrl-D at the start of a line ends them",
-                    );
-                }
+                tell_if_terminal(&stdin);
                 match regular(&stdin) {
                     Some((file, start)) => input.visit_file(&file, start, quiet, sink)?,
                     None => input.visit_stream(stdin, sink)?,
                 }
             }
             Source::File(path) => {
-                let file = File::open(path).map_err(|error| {
-                    Failure::about(source, format!("cannot open the keys: {error}; check the path"))
-                })?;
-                match file.metadata() {
-                    Ok(metadata) if metadata.is_file() => {
-                        input.visit_file(&file, 0, quiet, sink)?
-                    }
-                    _ => input.visit_stream(file, sink)?,
+                let (file, is_regular) = open(source, path)?;
+                match is_regular {
+                    true => input.visit_file(&file, 0, quiet, sink)?,
+                    false => input.visit_stream(file, sink)?,
                 }
             }
         };
@@ -134,6 +138,23 @@ pub(crate) fn visit(
         }
     }
     Ok(())
+}
+
+fn tell_if_terminal(stdin: &io::StdinLock<'_>) {
+    if stdin.is_terminal() {
+        output::note(
+            "reading keys from the terminal, one per line; Ctrl-D at the start of a line ends them",
+        );
+    }
+}
+
+/// Opens a file of keys; whether it is a regular one.
+fn open(source: &Source, path: &Path) -> Result<(File, bool)> {
+    let file = File::open(path).map_err(|error| {
+        Failure::about(source, format!("cannot open the keys: {error}; check the path"))
+    })?;
+    let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    Ok((file, is_regular))
 }
 
 /// Standard input as a file, and the place it stands at, when it is one.
@@ -147,21 +168,41 @@ fn regular(stdin: &impl AsFd) -> Option<(File, u64)> {
 struct Input<'a> {
     source: &'a Source,
     format: &'a KeyArgs,
-    /// Records taken so far.
+    /// Records taken so far, or skipped.
     number: u64,
+    /// How far it was read, where that is kept track of.
+    track: Option<Track>,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    fn new(source: &'a Source, format: &'a KeyArgs) -> Self {
+        Input { source, format, number: 0, track: None }
+    }
+
+    /// Whether the last record counts although nothing ends it.
+    fn takes_unfinished(&self) -> bool {
+        self.track.is_none()
+    }
+
     /// Takes what a piece gave, then refuses the record that ended it, if one did.
     fn take<S: Sink>(
         &mut self,
         sink: &mut S,
+        piece: &[u8],
         part: S::Part,
-        (records, bad): (u64, Option<Bad>),
+        outcome: Outcome,
     ) -> Result<ControlFlow<()>> {
+        if let Some(track) = &mut self.track {
+            let good = outcome.bad.map_or(piece.len(), |(start, _)| start);
+            let keys = self.number + outcome.records - u64::from(outcome.bad.is_some());
+            let places = track.pass(&piece[..good], self.format, self.number, keys);
+            for place in places.map_err(|unlike| unlike.of(self.source))? {
+                sink.approach(place)?;
+            }
+        }
         let flow = sink.take(part)?;
-        self.number += records;
-        if let Some(bad) = bad.filter(|_| flow.is_continue()) {
+        self.number += outcome.records;
+        if let Some((_, bad)) = outcome.bad.filter(|_| flow.is_continue()) {
             let place = match self.source {
                 Source::Argument(..) => String::new(),
                 _ => format!("{} {} ", self.format.record_name(), self.number),
@@ -228,7 +269,7 @@ mod tests {
         format: &KeyArgs,
         sink: &mut Collected,
     ) -> Result<ControlFlow<()>> {
-        Input { source, format, number: 0 }.visit_stream(input, sink)
+        Input::new(source, format).visit_stream(input, sink)
     }
 
     /// The keys of a file, read in pieces of a few bytes each by several threads.
@@ -236,7 +277,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input).unwrap();
         let mut sink = Collected::default();
-        let mut reading = Input { source: &Source::Stdin, format, number: 0 };
+        let mut reading = Input::new(&Source::Stdin, format);
         let flow = reading.visit_pieces(&file, 0, (3, piece), &Progress::none(), &mut sink);
         assert!(flow.unwrap().is_continue());
         sink.0

@@ -22,7 +22,7 @@ pub(crate) struct Piece<'a> {
     bytes: &'a [u8],
     finished: bool,
     records: u64,
-    bad: Option<Bad>,
+    bad: Option<(usize, Bad)>,
     decoded: Vec<u8>,
 }
 
@@ -59,9 +59,9 @@ impl<'a> Piece<'a> {
         if self.finished {
             return None;
         }
+        let start = self.bytes.len() - self.rest.len();
         let record = match self.separator.and_then(|_| self.ends.next()) {
             Some(end) => {
-                let start = self.bytes.len() - self.rest.len();
                 self.rest = &self.bytes[end + 1..];
                 self.finished = self.rest.is_empty();
                 &self.bytes[start..end]
@@ -77,23 +77,32 @@ impl<'a> Piece<'a> {
             None => Some(record),
         };
         let Some(text) = text else {
-            (self.bad, self.finished) = (Some(Bad::Field), true);
+            (self.bad, self.finished) = (Some((start, Bad::Field)), true);
             return None;
         };
         if !self.format.hex {
             return Some((record, text));
         }
         if !decode_hex(text, &mut self.decoded) {
-            (self.bad, self.finished) = (Some(Bad::Hex), true);
+            (self.bad, self.finished) = (Some((start, Bad::Hex)), true);
             return None;
         }
         Some((record, &self.decoded))
     }
 
-    /// How many records were met, and why the last of them means no key, if it does not.
-    pub(super) fn outcome(&self) -> (u64, Option<Bad>) {
-        (self.records, self.bad)
+    /// What was met.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome { records: self.records, bad: self.bad }
     }
+}
+
+/// What was met in a piece.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    /// How many records.
+    pub(super) records: u64,
+    /// Why the last of them means no key, and where it starts, if it does not.
+    pub(super) bad: Option<(usize, Bad)>,
 }
 
 /// Two digits, of either case, for each byte.

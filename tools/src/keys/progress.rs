@@ -1,7 +1,6 @@
 //! How far reading is, for whoever watches a terminal.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -25,7 +24,6 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(PICTURE) {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
         Progress(Some(bar))
     }
 

@@ -34,14 +34,18 @@ impl Input<'_> {
             let end = begun + read;
             let separator = self.format.separator();
             let whole = match memchr::memrchr(separator, &buffer[begun..end]) {
-                _ if read == 0 => end,
+                _ if read == 0 && self.takes_unfinished() => end,
                 Some(at) => begun + at + 1,
                 None => 0,
             };
             let mut piece = Piece::new(&buffer[..whole], self.format);
             let part = sink.work(&mut piece);
-            let flow = self.take(sink, part, piece.outcome())?;
+            let outcome = piece.outcome();
+            let flow = self.take(sink, &buffer[..whole], part, outcome)?;
             if read == 0 || flow.is_break() {
+                if let Some(track) = &mut self.track {
+                    track.unfinished |= whole < end;
+                }
                 return Ok(flow);
             }
             buffer.copy_within(whole..end, 0);

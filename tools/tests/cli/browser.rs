@@ -1,7 +1,6 @@
 //! The HTML page in a real browser: a headless Chromium, without a network.
 //!
-//! Where there is none, and `BLOOMFILE_INSTALL` is set, the test installs it with apt; otherwise it
-//! says so and is skipped. With `BLOOMFILE_SCREENSHOTS=FOLDER` the pictures are kept there.
+//! Where there is none (`tests/install-tools` brings it) the test says so and is skipped. With `BLOOMFILE_SCREENSHOTS=FOLDER` the pictures are kept there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,22 +9,11 @@ use crate::sandbox::{Sandbox, numbers};
 
 /// The browser's name, once it is there.
 fn chromium() -> Option<&'static str> {
-    let found = || {
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
-            Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-        })
-    };
-    if found().is_none() && std::env::var_os("BLOOMFILE_INSTALL").is_some() {
-        for arguments in
-            [&["update"][..], &["install", "-y", "--no-install-recommends", "chromium"]]
-        {
-            let mut apt = Command::new("apt-get");
-            let _ = apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
-        }
-    }
-    let found = found();
+    let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    });
     if found.is_none() {
-        eprintln!("skipped: there is no Chromium; set BLOOMFILE_INSTALL=1 to have it installed");
+        eprintln!("skipped: there is no Chromium; tests/install-tools brings it");
     }
     found
 }

@@ -54,7 +54,8 @@ fn every_command_has_a_manual_page() {
     }
     let page = sandbox.run("man").out;
     assert!(page.contains(".TH bloomfile 1") && page.contains(".SH SUBCOMMANDS"), "{page}");
-    let error = "bloomfile: no: cannot write the pages: No such file or directory (os error 2)\n";
+    let error =
+        "bloomfile: no/bloomfile.1: cannot be written: No such file or directory (os error 2)\n";
     sandbox.run("man --out no").is(2, "", error);
 }
 

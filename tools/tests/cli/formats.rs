@@ -1,15 +1,14 @@
 //! What other programs make of the golden files: `file(1)` with our magic entry, and Kaitai Struct
 //! with our description.
 //!
-//! Where a program is missing and `BLOOMFILE_INSTALL` is set, the test installs it; otherwise it
-//! says so and is skipped.
+//! Where a program is missing (`tests/install-tools` brings them) the test says so and is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, has, may_install, works};
+use crate::sandbox::{Sandbox, has, works};
 
 const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
 
@@ -50,15 +49,8 @@ fn file_knows_a_bloomfile() {
 /// A folder with the Kaitai Struct compiler and runtime in `node_modules`.
 fn kaitai() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kaitai");
-    let installed = folder.join("node_modules/kaitai-struct-compiler").is_dir();
-    if !installed && may_install() && works("npm") {
-        std::fs::create_dir_all(&folder).unwrap();
-        let packages = ["kaitai-struct-compiler@0.11", "kaitai-struct@0.11", "js-yaml@4"];
-        let npm =
-            Command::new("npm").arg("install").arg("--prefix").arg(&folder).args(packages).output();
-        assert!(npm.is_ok_and(|output| output.status.success()), "npm could not install Kaitai");
-    } else if !installed || !works("node") {
-        eprintln!("skipped: there is no Kaitai; set BLOOMFILE_INSTALL=1 to have npm install it");
+    if !folder.join("node_modules/kaitai-struct-compiler").is_dir() || !works("node") {
+        eprintln!("skipped: there is no Kaitai; tests/install-tools brings it");
         return None;
     }
     Some(folder)

@@ -132,7 +132,7 @@ fn a_page_that_cannot_be_written_is_an_error() {
     sandbox.run("inspect a.bloom --html no/a.html").is(
         2,
         "",
-        "bloomfile: no/a.html: cannot write the page: No such file or directory (os error 2)\n",
+        "bloomfile: no/a.html: cannot be written: No such file or directory (os error 2)\n",
     );
     assert_eq!(sandbox.names(), ["a.bloom"]);
 }
@@ -163,7 +163,7 @@ fn at_capacity_the_whole_counts() {
         let out = sandbox.run(&format!("inspect {name}")).out;
         let (_, text) = out.split_once("\n  at capacity   ").unwrap();
         let (text, _) = text.split_once('\n').unwrap();
-        sandbox.run(&format!("inspect {name} --html page.html"));
+        sandbox.run(&format!("inspect {name} --html page.html --force"));
         let page = String::from_utf8(sandbox.read("page.html")).unwrap();
         let (_, card) = page.split_once("False positives at capacity</dt><dd>").unwrap();
         let (card, _) = card.split_once("</dd></div>").unwrap();
@@ -212,7 +212,7 @@ fn every_kind_is_named_and_each_segment_shown() {
     let mut bytes = sandbox.read("b");
     *bytes.last_mut().unwrap() ^= 1;
     sandbox.write("b", bytes);
-    assert_eq!(sandbox.run("inspect b --html b.html").code, Some(0));
+    assert_eq!(sandbox.run("inspect b --html b.html -f").code, Some(0));
     let page = String::from_utf8(sandbox.read("b.html")).unwrap();
     let (before, last) = page.split_once("Page fill of segment 2").unwrap();
     assert!(!before.contains("class=\"broken\"") && last.contains("class=\"broken\""));

@@ -90,7 +90,7 @@ fn remove_takes_keys_out() {
         1,
         "counting.bloom: 5 keys read, 3 of them removed\n",
         "bloomfile: counting.bloom: 2 is not in it\n\
-         bloomfile: counting.bloom: never\\u{1b}[2J is not in it\n",
+         bloomfile: counting.bloom: \"never\\u{1b}[2J\" is not in it\n",
     );
     sandbox.run("check counting.bloom 3 4 5 6").is(0, "6\n", "");
     sandbox.run_with("remove -q counting.bloom", "2\n6\n").is(1, "", "");

@@ -110,7 +110,7 @@ fn what_cannot_be_combined_is_refused_and_nothing_is_made() {
 fn compare_shows_both_side_by_side() {
     let sandbox = sandbox();
     sandbox.run("compare small.bloom large.bloom").is(
-        0,
+        1,
         "A: small.bloom
 B: large.bloom
 

@@ -20,6 +20,18 @@ fn overwrite(sandbox: &Sandbox, before_end: usize, with: &[u8]) {
     sandbox.write("a.bloom", bytes);
 }
 
+/// Makes `a.bloom` a file that was written in another boot of the machine, as after a power cut
+/// (F-114).
+pub(crate) fn power_cut(sandbox: &Sandbox) {
+    let mut bytes = sandbox.read("a.bloom");
+    let sequence = |slot: usize| u64::from_le_bytes(bytes[slot + 8..][..8].try_into().unwrap());
+    let slot = if sequence(4096) > sequence(8192) { 4096 } else { 8192 };
+    bytes[slot + 96..slot + 112].fill(0xb0);
+    let crc = crc32fast::hash(&bytes[slot..slot + 4092]);
+    bytes[slot + 4092..slot + 4096].copy_from_slice(&crc.to_le_bytes());
+    sandbox.write("a.bloom", bytes);
+}
+
 /// Leaves `a.bloom` as a writer that added two keys and was killed leaves it.
 fn crash(sandbox: &Sandbox) {
     let (mut writer, mut lines) = start_writer(sandbox);
@@ -88,8 +100,8 @@ fn a_damaged_page_table_is_made_anew() {
     let sandbox = sandbox();
     // The first of the two tables counts in a file that was built: its last entry.
     overwrite(&sandbox, 9 * 4096 - 6 * 8, &[7; 8]);
-    let reason = "is damaged (checksum b2f4c2fc expected, dab6cc50 found); restore the file from a \
-                  copy, or run repair, which answers \"maybe\" for what was lost\n";
+    let reason = "is damaged (no page can have what it says of page 6: checksum 07070707, 117901063 \
+                  ones); restore the file from a copy, or run repair, which answers \"maybe\" for what was lost\n";
     for command in ["inspect a.bloom", "check a.bloom 1", "add a.bloom 1"] {
         let ran = sandbox.run(command);
         ran.is(2, "", &format!("bloomfile: a.bloom: the page table {reason}"));
@@ -110,24 +122,38 @@ fn a_crash_is_told_from_damage() {
     );
     sandbox.run("check --all a.bloom sheep cow 1").is(0, "sheep\ncow\n1\n", "");
 
-    // A bit that no record explains, as a power cut may leave it.
+    // A bit that no record explains is damage in the boot in which the file was written…
     sandbox.write("a.bloom", &crashed);
     let byte = crashed[crashed.len() - 4096] | (!crashed[crashed.len() - 4096] & 0x7f);
     overwrite(&sandbox, 4096, &[byte]);
+    let ran = sandbox.run("verify a.bloom");
+    assert!(ran.out.starts_with("a.bloom: damaged: 1 of 7 pages not as written (page 6);"));
+    assert_eq!(ran.code, Some(1));
+    let error = "bloomfile: a.bloom: 1 data page is damaged (first: page 6 of segment 0)";
+    for command in ["add a.bloom x", "check a.bloom x"] {
+        let ran = sandbox.run(command);
+        assert!(ran.err.starts_with(error), "{}", ran.err);
+        assert_eq!(ran.code, Some(2));
+    }
+    // … and what a power cut may leave in another: then it cannot be told from damage.
+    power_cut(&sandbox);
     let before = sandbox.read("a.bloom");
     sandbox.run("verify a.bloom").is(
-        0,
-        "a.bloom: sound: 7 pages, 1 with bits that had not been synced, 2 adds in the journal; \
-         left open by a writer that crashed; nothing synced is lost, and opening it for writing \
-         recovers it\n",
+        2,
+        "a.bloom: not verifiable: 1 of 7 pages holds more than checksums and journal explain (page \
+         6): keys that were added and not synced, or damage; left open by a writer that crashed; \
+         opening it for writing recovers it\n",
         "",
     );
+    let verified = sandbox.run("verify --json a.bloom").out;
+    assert!(verified.contains("\"verdict\": \"unverifiable\""), "{verified}");
+    assert!(verified.contains("\"pages_unverifiable\": [\n          6\n"), "{verified}");
     sandbox.run("repair a.bloom").is(
         2,
         "",
         "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
-         bloomfile add a.bloom < /dev/null, which keeps 1 page with bits that had not been synced, \
-         or set these pages to all ones with --force\n",
+         bloomfile add a.bloom < /dev/null, which keeps 1 page that cannot be verified, or set \
+         these pages to all ones with --force\n",
     );
     assert_eq!(sandbox.read("a.bloom"), before);
     sandbox.run("repair --force a.bloom").is(
@@ -147,9 +173,11 @@ fn a_crash_is_told_from_damage() {
     sandbox.run("add a.bloom").is(
         0,
         "a.bloom: 0 keys read, 0 of them new\n",
-        "bloomfile: a.bloom: recovered after a crash: 2 adds replayed, 1 page with bits that had \
-         not been synced\n",
+        "bloomfile: a.bloom: recovered after a crash: 2 adds replayed, 1 page not \
+         verifiable\n",
     );
+    let inspection = sandbox.run("inspect a.bloom").out;
+    assert!(inspection.contains("1 page not verifiable, and kept by a recovery\n"), "{inspection}");
     sandbox.run("check --all a.bloom sheep cow 1").is(0, "sheep\ncow\n1\n", "");
 }
 
@@ -186,8 +214,7 @@ fn what_cannot_be_repaired() {
         bytes
     };
     refused(&changed(&[40]), "the superblock is damaged (checksum ");
-    // The second slot was never written.
-    refused(&changed(&[4096 + 40]), "both state slots are damaged, so ");
+    refused(&changed(&[4096 + 40, 8192 + 40]), "both state slots are damaged, so ");
     refused(&sound[..sound.len() - 1], "is 1097727 bytes long, its headers ");
     sandbox.run("repair missing.bloom").is(
         2,

@@ -46,6 +46,13 @@ impl Sandbox {
         Sandbox { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// One on a file system in memory, if there is one: for tests of many rounds to which the disk
+    /// does not matter.
+    pub(crate) fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Sandbox { folder: folder.unwrap() }
+    }
+
     /// A sandbox with `a.bloom`, which was built from the numbers 1 to 1000.
     pub(crate) fn with_filter() -> Self {
         let sandbox = Sandbox::new();
@@ -114,23 +121,15 @@ pub(crate) fn numbers(last: u32) -> String {
     (1..=last).map(|number| format!("{number}\n")).collect()
 }
 
-/// Whether tests may install the programs they need.
-pub(crate) fn may_install() -> bool {
-    std::env::var_os("BLOOMFILE_INSTALL").is_some()
-}
-
 pub(crate) fn works(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether there is a program, installed now if that is allowed; says so where there is none.
+/// Whether there is a program; says so where there is none.
 pub(crate) fn has(program: &str) -> bool {
-    if !works(program) && may_install() {
-        let _ = Command::new("apt-get").args(["install", "-y", program]).output();
-    }
     let there = works(program);
     if !there {
-        eprintln!("skipped: there is no {program}; set BLOOMFILE_INSTALL=1 to have it installed");
+        eprintln!("skipped: there is no {program}; tests/install-tools brings it");
     }
     there
 }

@@ -143,7 +143,7 @@ fn inspect_says_it_on_one_screen() {
   at capacity   0.927 % (1 in 108)
   space         4 KiB of data, 1 MiB of journal
   hash          SeaHash, seed 0
-  identity      66db0e8b-0f14-8b3e-b579-acd6a541079b
+  identity      a2fd0cc4-2d3b-88ca-aa8c-a887914043f2
   fill          █████████████████████▊·················· 54.4 %
   health        closed in good order
   advice        fine as it is; at 100 %, so build a larger one before adding more

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::InspectArgs;
 use crate::failure::{Failure, Result};
-use crate::units;
+use crate::{text, units};
 
 /// Lists the pages as the page tables describe them.
 pub(super) fn pages(args: &InspectArgs) -> Result<()> {
@@ -40,7 +40,8 @@ pub(super) fn bytes(args: &InspectArgs) -> Result<()> {
         format!(
             "{:>12} {last:>12}  {structure:<34} {field:<21} {}  -- {note}",
             range.start,
-            value.escape_debug()
+            value.escape_debug(),
+            note = text::lines(note)
         )
     };
     list(args, "bytes", &head, text, |take| bloomfile::explain(&args.file, detail, take))
@@ -77,10 +78,10 @@ fn list<R: Serialize>(
 }
 
 fn json_head(out: &mut impl Write, args: &InspectArgs, name: &str) -> io::Result<()> {
-    let file = serde_json::to_string(&args.file.display().to_string())?;
+    let file = text::json(&serde_json::to_string(&args.file.display().to_string())?);
     write!(out, "{{\n  \"schema\": 1,\n  \"file\": {file},\n  \"{name}\": [\n    ")
 }
 
 fn json_row(out: &mut impl Write, row: &impl Serialize) -> io::Result<()> {
-    Ok(serde_json::to_writer(out, row)?)
+    out.write_all(text::json(&serde_json::to_string(row)?).as_bytes())
 }

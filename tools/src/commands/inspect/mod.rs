@@ -4,6 +4,7 @@ mod bytes;
 mod charts;
 mod html;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use bloomfile::{BlockLoads, CellKind, Health, Inspection, WhenFull};
@@ -13,7 +14,7 @@ use super::{keys_estimated, records};
 use crate::args::InspectArgs;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
-use crate::units;
+use crate::{text, units};
 
 /// Share of the capacity from which on a filter is nearly full.
 const NEARLY_FULL: f64 = 0.9;
@@ -48,9 +49,9 @@ fn summary(args: &InspectArgs) -> Result<()> {
     let inspection = bloomfile::inspect(&args.file).map_err(&failed)?;
     let loads = args.loads.then(|| bloomfile::block_loads(&args.file)).transpose();
     let loads = loads.map_err(&failed)?;
-    let file = args.file.display().to_string();
-    let advice = advice(&file, &inspection);
+    let advice = advice(&args.file, &inspection);
     if args.format.json {
+        let file = args.file.display().to_string();
         return output::json(&InspectOutput { schema: 1, file, inspection, advice, loads });
     }
     let version = inspection.format_version;
@@ -61,7 +62,8 @@ fn summary(args: &InspectArgs) -> Result<()> {
     body.row("health", health(&inspection));
     body.row("advice", advice);
     output::print(format_args!(
-        "{file}: a {} (bloomfile format {version}), {size}\n\n{body}",
+        "{}: a {} (bloomfile format {version}), {size}\n\n{body}",
+        text::path(&args.file),
         kind(&inspection)
     ))
 }
@@ -79,7 +81,8 @@ fn listing(inspection: &Inspection) -> Listing {
     listing.row_if("mark", Some(inspection.mark).filter(|&mark| mark != 0));
     for (key, value) in &inspection.metadata {
         // A file may come from anywhere: its texts must not steer the terminal.
-        listing.row("metadata", format!("{} = {}", key.escape_debug(), value.escape_debug()));
+        let pair = format!("{} = {}", key.escape_debug(), value.escape_debug());
+        listing.row("metadata", pair);
     }
     listing
 }
@@ -118,7 +121,8 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
     let Some(newest) = segments.last() else { return };
     listing.row("layout", newest.geometry);
     let estimate = keys_estimated(&inspection.keys());
-    let adds = units::counted(segments.iter().map(|segment| segment.adds).sum(), "add");
+    let adds = segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.adds));
+    let adds = units::counted(adds, "add");
     listing.row("holds", format!("{estimate}; {adds} changed it"));
     let share = newest_share(inspection).map(units::percent);
     if segments.len() == 1 {
@@ -168,7 +172,7 @@ fn health(inspection: &Inspection) -> String {
         _ => {}
     }
     for (count, what) in [
-        (inspection.unsynced_pages, "kept by a recovery with bits that had not been synced"),
+        (inspection.unverifiable_pages, "not verifiable, and kept by a recovery"),
         (inspection.repaired_pages, "repaired: set to all ones"),
     ] {
         if count > 0 {
@@ -179,7 +183,8 @@ fn health(inspection: &Inspection) -> String {
 }
 
 /// What the user should do next.
-fn advice(file: &str, inspection: &Inspection) -> String {
+fn advice(file: &Path, inspection: &Inspection) -> String {
+    let file = text::word(file);
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < /dev/null");
     }

@@ -10,7 +10,8 @@ use bloomfile::{BlockLoads, CellKind, Health, Inspection, SegmentInspection, Ver
 use super::charts::{self, PageMap};
 use crate::args::InspectArgs;
 use crate::failure::{Failure, Result, explain};
-use crate::{output, units};
+use crate::pending::Target;
+use crate::{output, text, units};
 
 /// Cells of a heat map at most.
 const MAP_CELLS: usize = 1024;
@@ -29,23 +30,26 @@ struct Report {
 }
 
 pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
+    let pending = match target.as_os_str().as_encoded_bytes() {
+        b"-" => None,
+        _ => Some(Target::new(target, Some(&args.file), args.force)?),
+    };
     let failed = Failure::file(&args.file);
     let inspection = bloomfile::inspect(&args.file).map_err(&failed)?;
-    let file = args.file.display().to_string();
+    let file = text::path(&args.file).to_string();
     let report = Report {
         maps: charts::page_maps(&args.file, &inspection.segments, MAP_CELLS)?,
         loads: bloomfile::block_loads(&args.file).map_err(&failed)?,
         verification: bloomfile::verify(&args.file).map_err(|error| explain(&error)),
-        advice: super::advice(&file, &inspection),
+        advice: super::advice(&args.file, &inspection),
         inspection,
         file,
     };
     let page = report.page();
-    std::fs::write(target, &page).map_err(|error| {
-        Failure::about(target.display(), format!("cannot write the page: {error}"))
-    })?;
-    let size = units::size(page.len() as u64);
-    output::line(format_args!("{}: written, {size}; open it in a browser", target.display()))
+    let Some(pending) = pending else { return output::print(page) };
+    pending.write(page.as_bytes())?;
+    let (target, size) = (text::path(target), units::size(page.len() as u64));
+    output::line(format_args!("{target}: written, {size}; open it in a browser"))
 }
 
 impl Report {
@@ -219,6 +223,13 @@ impl Report {
                 "warn",
                 format!("{} were being written", units::count(found.pages_busy.len() as u64)),
             ),
+            Ok(found) if !found.pages_unverifiable.is_empty() => {
+                let (all, some) = (found.pages, found.pages_unverifiable.len() as u64);
+                (
+                    "warn",
+                    format!("{} of {} are not verifiable", units::count(some), units::count(all)),
+                )
+            }
             Ok(found) => ("good", format!("all {} are as written", units::count(found.pages))),
         };
         rows.push(["Data pages".into(), pages]);
@@ -229,7 +240,7 @@ impl Report {
         for (count, what) in [
             (inspection.journal_records, records),
             (inspection.recoveries, "Recoveries"),
-            (inspection.unsynced_pages, "Pages kept with unsynced bits"),
+            (inspection.unverifiable_pages, "Pages not verifiable, kept by recoveries"),
             (inspection.repaired_pages, "Pages repaired: all ones"),
         ] {
             if count > 0 || (what == "Recoveries" && inspection.health != Health::Clean) {

@@ -1,0 +1,275 @@
+//! How a "no" becomes certain: the pages that it rests on are checked, and the slots are the same
+//! after the look-up as before.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{Ordering, fence};
+
+use super::Reader;
+use super::open::track;
+use super::touch::{ReaderStats, Touched};
+use super::watch::Watch;
+use crate::engine::{Active, PAGE_WORDS, load};
+use crate::error::{Error, Result};
+use crate::examine::{PAUSE, TRIES, map_segment};
+use crate::format::Shape;
+use crate::kernel::Cells;
+use crate::storage::{FileMap, Map, Mapping};
+
+/// How often a look-up starts over because a slot was written meanwhile, before it says "maybe".
+const LOOK_UPS: u32 = 100;
+
+impl Reader {
+    /// Whether a "no" of the only segment is certain.
+    #[inline(always)]
+    pub(super) fn is_certain(&self, hash: u64) -> bool {
+        let Some(touched) = &self.touched else { return true };
+        match self.segments.first.only_page(hash) {
+            Some(page) if touched.is_first_checked(page) => true,
+            _ => self.make_certain(touched, hash),
+        }
+    }
+
+    #[inline(never)]
+    fn make_certain(&self, touched: &Touched, hash: u64) -> bool {
+        let first = &self.segments.first;
+        touched.is_proven()
+            || first.any_off(hash, |page| touched.is_first_checked(page))
+            || self.check_off(touched, 0, first, hash).is_ok()
+    }
+
+    /// Checks the pages on which a "no" may rest, until one is what was written.
+    #[cold]
+    fn check_off(
+        &self,
+        touched: &Touched,
+        region: usize,
+        cells: &Cells<FileMap>,
+        hash: u64,
+    ) -> Result<()> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        // Cells that are all on by now were turned on since.
+        let mut doubt = Error::Unsettled;
+        let certain = cells.any_off(hash, |page| {
+            if touched.is_checked(region, page) {
+                return true;
+            }
+            let Some(data) = self.segments.region(region) else { return false };
+            let checked = touched.check(&self.medium, watch, data.words(), region, page);
+            if self.simple && touched.is_proven() {
+                self.segments.first.open_shortcut();
+            }
+            checked.map_err(|error| doubt = error).is_ok()
+        });
+        if certain { Ok(()) } else { Err(doubt) }
+    }
+
+    /// Whether a hash may be in, or why that cannot be told.
+    pub(super) fn answer(&self, hash: u64) -> Result<bool> {
+        let Some(watch) = self.watch.as_ref().filter(|_| !self.simple) else {
+            return self.answer_now(hash, None);
+        };
+        let mut doubt = Error::Unsettled;
+        for _ in 0..LOOK_UPS {
+            let signature = watch.signature();
+            if signature != watch.seen() {
+                self.refresh(watch)?;
+                continue;
+            }
+            let copies = self.replayed.as_ref().filter(|_| signature == watch.opened);
+            let answer = self.answer_now(hash, copies.map(Vec::as_slice));
+            // Who has seen a word of a region that was cleared sees the slot that dropped it.
+            fence(Ordering::Acquire);
+            match answer {
+                Ok(false) | Err(_) if watch.signature() != signature => {}
+                Err(Error::Unsettled) => doubt = Error::Unsettled,
+                answer => return answer,
+            }
+        }
+        Err(doubt)
+    }
+
+    /// As [`answer`](Self::answer), whatever the slots say afterwards.
+    fn answer_now(&self, hash: u64, copies: Option<&[Cells<FileMap>]>) -> Result<bool> {
+        // A live writer's keys are in the file; those of one that recovers come into it only by and
+        // by, and are in the copies until then.
+        let mut copies = copies.into_iter().flatten();
+        let mut doubt = Ok(());
+        for (back, region) in self.segments.order().enumerate() {
+            let Some(cells) = self.segments.region(region) else { continue };
+            let copy = copies.next();
+            if cells.contains(hash) || copy.is_some_and(|copy| copy.contains(hash)) {
+                return Ok(true);
+            }
+            if let Some(touched) = &self.touched {
+                for cells in [Some(cells), copy].into_iter().flatten() {
+                    if !cells.any_off(hash, |page| touched.is_checked(region, page)) {
+                        let checked = self.check_off(touched, region, cells, hash);
+                        doubt = doubt.and(checked.map_err(|error| self.number(error, back)));
+                    }
+                }
+            }
+        }
+        doubt.map(|()| false)
+    }
+
+    /// Names the segment of a damaged page by its place in the slot's list, where it was asked after
+    /// so many others.
+    fn number(&self, error: Error, back: usize) -> Error {
+        match error {
+            Error::Damaged { count, page, lost, .. } => {
+                let segment = (self.segments().saturating_sub(1 + back)) as u32;
+                Error::Damaged { count, segment, page, lost }
+            }
+            error => error,
+        }
+    }
+
+    /// An error if one of the pages of a hash is damaged; all of them are checked.
+    fn check_on(&self, region: usize, cells: &Cells<FileMap>, hash: u64) -> Result<()> {
+        let Some(touched) = &self.touched else { return Ok(()) };
+        let mut checked = Ok(());
+        cells.any_page(hash, |page| {
+            if !touched.is_checked(region, page) {
+                checked = match &self.watch {
+                    Some(watch) => touched.check(&self.medium, watch, cells.words(), region, page),
+                    None => touched.known(region, page),
+                };
+            }
+            checked.is_err()
+        });
+        checked
+    }
+
+    /// As [`contains`](Self::contains), with an error where damage keeps that from being told: it
+    /// names the page.
+    ///
+    /// A reader checks a page when an answer first rests on it. [`contains`](Self::contains) says
+    /// "maybe" for every key of a damaged page, so that a "no" is always right.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::{Error, Health, Options, Reader};
+    ///
+    /// let filter = Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
+    /// filter.add(b"sheep")?;
+    /// filter.close()?;
+    /// // The only page is lost:
+    /// let mut bytes = std::fs::read(&path).unwrap();
+    /// let end = bytes.len();
+    /// bytes[end - 4096..].fill(0);
+    /// std::fs::write(&path, bytes).unwrap();
+    ///
+    /// let reader = Reader::open(&path)?;
+    /// assert!(reader.contains(b"sheep"));
+    /// assert!(matches!(reader.try_contains(b"sheep"), Err(Error::Damaged { page: 0, .. })));
+    /// assert_eq!(reader.health(), Health::Damaged);
+    /// assert_eq!(reader.stats().pages_damaged, 1);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn try_contains(&self, key: &[u8]) -> Result<bool> {
+        self.try_contains_hash(self.hasher.hash(key))
+    }
+
+    /// As [`try_contains`](Self::try_contains), for a hash.
+    pub fn try_contains_hash(&self, hash: u64) -> Result<bool> {
+        if !self.answer(hash)? {
+            return Ok(false);
+        }
+        let mut doubt = Ok(());
+        for (back, region) in self.segments.order().enumerate() {
+            let Some(cells) = self.segments.region(region) else { continue };
+            match self.check_on(region, cells, hash) {
+                Ok(()) if cells.contains(hash) => return Ok(true),
+                Ok(()) => {}
+                Err(error) => doubt = doubt.and(Err(self.number(error, back))),
+            }
+        }
+        doubt.map(|()| true)
+    }
+
+    /// The damage that was found so far, as an error that names its first page.
+    pub fn damage(&self) -> Option<Error> {
+        let touched = self.touched.as_ref()?;
+        let regions: Vec<usize> = self.segments.order().collect();
+        let damage = |(index, &region)| touched.refuse_damage(region, index).err();
+        regions.iter().rev().enumerate().find_map(damage)
+    }
+
+    /// What became of the pages that answers rested on.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # bloomfile::Options::new().capacity(999).false_positive_rate(0.1).create(&path)?.close()?;
+    /// let reader = bloomfile::Reader::open(&path)?;
+    /// assert_eq!(reader.stats().pages_checked, 0);
+    /// assert!(!reader.contains(b"sheep"));
+    /// assert_eq!((reader.stats().pages_checked, reader.stats().pages), (1, 1));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn stats(&self) -> ReaderStats {
+        match &self.touched {
+            Some(touched) => touched.stats(self.segments.order()),
+            None => ReaderStats { pages: self.pages(), ..ReaderStats::default() },
+        }
+    }
+
+    /// Data pages in the segments in use.
+    fn pages(&self) -> u64 {
+        let pages = |cells: &Cells<FileMap>| (cells.words().len() / PAGE_WORDS) as u64;
+        self.segments.newest_first().map(pages).sum()
+    }
+
+    /// Reads the slots again after a writer wrote one: it may list another segment.
+    #[cold]
+    fn refresh(&self, watch: &Watch) -> Result<()> {
+        let mut unreadable = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.signature() == watch.seen() {
+            return Ok(());
+        }
+        // Slots that could not be read are read once more, and not as often for every look-up.
+        let mut tries = if *unreadable == Some(watch.signature()) { 0 } else { TRIES };
+        let loaded = loop {
+            let loaded = load(&self.medium).and_then(|loaded| match loaded.other_slot_damaged {
+                // A slot in the middle of being written looks damaged.
+                true => Err(Error::Unsettled),
+                false => Ok(loaded),
+            });
+            match loaded {
+                Ok(loaded) => break loaded,
+                Err(error) if tries == 0 => {
+                    *unreadable = Some(watch.signature());
+                    return Err(error);
+                }
+                Err(_) => {
+                    tries -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        };
+        let (superblock, slot) = (&loaded.superblock, &loaded.slot);
+        if superblock.shape() == Shape::Growing {
+            for (region, record) in slot.segments.iter().enumerate() {
+                if self.segments.region(region).is_none() {
+                    let (geometry, offset) = (record.geometry, record.offset);
+                    let segment =
+                        map_segment(&self.medium, superblock, geometry, offset, Mapping::ReadOnly)?;
+                    self.segments.add(region, segment);
+                }
+            }
+        }
+        let active = Active::of(superblock, slot);
+        if let Some(touched) = &self.touched
+            && active != self.segments.active()
+        {
+            match superblock.shape() {
+                Shape::Rotating(_) => touched.forget(),
+                _ => track(touched, &loaded),
+            }
+        }
+        self.segments.activate(active);
+        watch.see(loaded.signature);
+        Ok(())
+    }
+}

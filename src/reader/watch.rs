@@ -1,0 +1,45 @@
+//! Sees a writer write slots.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::{SIGNATURE_WORDS, SlotSignature};
+use crate::error::{Error, Result};
+use crate::format::JOURNAL_OFFSET;
+use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
+
+/// Sees a writer write slots.
+pub(super) struct Watch {
+    /// The file up to the journal.
+    headers: FileMap,
+    /// The slots' signature at opening.
+    pub(super) opened: SlotSignature,
+    /// The slots' signature when they were last read.
+    seen: [[AtomicU64; 2]; 2],
+    /// Held while they are read again; the signature of slots that could not be.
+    pub(super) refresh: Mutex<Option<SlotSignature>>,
+}
+
+impl Watch {
+    /// Watches the slots that had this signature at opening.
+    pub(super) fn new(medium: &FileMedium, opened: SlotSignature) -> Result<Self> {
+        let headers =
+            medium.map(0..JOURNAL_OFFSET, Mapping::ReadOnly).map_err(Error::io("map the file"))?;
+        let seen = opened.map(|slot| slot.map(AtomicU64::new));
+        Ok(Watch { headers, opened, seen, refresh: Mutex::new(None) })
+    }
+
+    pub(super) fn signature(&self) -> SlotSignature {
+        SIGNATURE_WORDS.map(|slot| slot.map(|word| self.headers.words().load(word)))
+    }
+
+    pub(super) fn seen(&self) -> SlotSignature {
+        [0, 1].map(|slot| [0, 1].map(|word| self.seen[slot][word].load(Ordering::Acquire)))
+    }
+
+    pub(super) fn see(&self, signature: SlotSignature) {
+        for (seen, signature) in self.seen.iter().flatten().zip(signature.iter().flatten()) {
+            seen.store(*signature, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which process a handle belongs to.
+//!
+//! A fork copies the memory of a writer, but not the file: two processes would take the same
+//! journal records and checkpoint the same pages, each without knowing of the other. The lock does
+//! not help, because parent and child share it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The process that made it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// What the process had in its word when this was made; its id where there is no word.
+    token: u64,
+    /// `None` where the system cannot clear memory on a fork.
+    word: Option<&'static AtomicU64>,
+}
+
+/// The last token given out in this process or one that it was forked from.
+static TOKENS: AtomicU64 = AtomicU64::new(0);
+
+impl Owner {
+    /// This process.
+    pub(crate) fn this_process() -> Self {
+        static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
+        let Some(word) = WORD.get_or_init(cleared_on_fork) else {
+            return Owner { token: std::process::id().into(), word: None };
+        };
+        let mut token = word.load(Ordering::Relaxed);
+        if token == 0 {
+            // The first in this process. Another thread may be as far, and then both have its token.
+            let new = TOKENS.fetch_add(1, Ordering::Relaxed) + 1;
+            token = match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => new,
+                Err(theirs) => theirs,
+            };
+        }
+        Owner { token, word: Some(word) }
+    }
+
+    /// Whether this process is another one: a child that was forked.
+    #[inline(always)]
+    pub(crate) fn is_another_process(&self) -> bool {
+        match self.word {
+            Some(word) => word.load(Ordering::Relaxed) != self.token,
+            None => u64::from(std::process::id()) != self.token,
+        }
+    }
+}
+
+/// A word that is zero in a child after a fork, for as long as the process lives.
+#[cfg(target_os = "linux")]
+fn cleared_on_fork() -> Option<&'static AtomicU64> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    const LENGTH: usize = 4096;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: new memory, at an address that the system chooses.
+    let start =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), LENGTH, access, MapFlags::PRIVATE).ok()? };
+    // SAFETY: the memory that was just mapped, which nothing else refers to.
+    let advised = unsafe { madvise(start, LENGTH, Advice::LinuxWipeOnFork) };
+    // A page that stays mapped is the lesser evil on a system that does not know the advice.
+    advised.ok()?;
+    // SAFETY: aligned to a page, readable and writable, never unmapped, and only used as an atomic.
+    Some(unsafe { &*start.cast::<AtomicU64>() })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cleared_on_fork() -> Option<&'static AtomicU64> {
+    None
+}

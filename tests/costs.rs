@@ -1,0 +1,190 @@
+//! Small files that say they are large: what a file takes of whoever opens it is bounded by the
+//! bytes that are really there (F-39).
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bloomfile::{Detail, Error, Filter, ReadOptions, Reader, explain, inspect, verify};
+use support::*;
+use tempfile::TempDir;
+
+/// An empty line filter of 2^28 pages, 1 TiB, with a journal of a page.
+const PAGES: u64 = 1 << 28;
+
+/// Where its data starts: headers, journal, two tables.
+const DATA: u64 = 4 * PAGE as u64 + 2 * 8 * PAGES;
+
+/// The headers of a file with a line geometry of so many pages, as its last slot `state` says, and
+/// a CRC of its table.
+fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/session.bloom");
+    let mut bytes = std::fs::read(source).unwrap();
+    bytes.truncate(JOURNAL);
+    let set = |bytes: &mut [u8], start: usize, structure: &str, name: &str, value: u64| {
+        let field = field(structure, name);
+        write(bytes, start + field.offset, field.size, value);
+    };
+    set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", PAGE as u64);
+    let slot = newest_slot(&bytes);
+    let record = slot + SEGMENT_RECORDS;
+    let table_bytes = (8 * pages).next_multiple_of(PAGE as u64);
+    let end = 4 * PAGE as u64 + 2 * table_bytes + pages * PAGE as u64;
+    for (name, value) in [
+        ("layout", 4),
+        ("rows", 8),
+        ("blocks", 64 * pages),
+        ("row_cells", 64),
+        ("offset", 4 * PAGE as u64),
+        ("table", 0),
+        ("table_crc", table_crc),
+        ("ones", 0),
+    ] {
+        set(&mut bytes, record, "segment", name, value);
+    }
+    set(&mut bytes, slot, "slot", "file_bytes", end);
+    set(&mut bytes, slot, "slot", "state", state);
+    fix_header(&mut bytes, SUPERBLOCK);
+    fix_header(&mut bytes, slot);
+    bytes
+}
+
+/// A file of a few blocks that is 1 TiB long.
+fn sparse(folder: &TempDir, state: u64) -> PathBuf {
+    let path = folder.path().join("sparse");
+    std::fs::write(&path, headers(PAGES, state, 0)).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(DATA + PAGES * PAGE as u64).unwrap();
+    path
+}
+
+/// What an operation returns, unless it does not come to an end; it takes milliseconds.
+fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    let limit = Duration::from_secs(20);
+    receiver.recv_timeout(limit).unwrap_or_else(|_| panic!("{what} does not come to an end"))
+}
+
+/// How many ranges an explanation has; each begins where the one before it ends.
+fn explained(path: &Path, detail: Detail) -> u64 {
+    let (mut ranges, mut end) = (0, 0);
+    explain(path, detail, |explained| {
+        assert_eq!(explained.range.start, end, "{explained:?}");
+        ranges += 1;
+        end = explained.range.end;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(end, std::fs::metadata(path).unwrap().len());
+    ranges
+}
+
+#[test]
+fn f39_a_sparse_terabyte_is_refused_at_once() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for state in [1, 2] {
+        let path = sparse(&folder, state);
+        let refused = |what: &str, work: fn(&Path) -> bloomfile::Result<()>| {
+            let path = path.clone();
+            let error = soon(what, move || work(&path)).unwrap_err();
+            assert!(matches!(error, Error::PageEntry { page: 0, .. }), "{what}: {error}");
+        };
+        refused("inspect", |path| inspect(path).map(drop));
+        refused("verify", |path| verify(path).map(drop));
+        refused("open", |path| Reader::open(path).map(drop));
+        refused("strict open", |path| ReadOptions::new().verify(true).open(path).map(drop));
+        refused("write", |path| Filter::open(path).map(drop));
+        let blocks = std::fs::metadata(&path).unwrap().blocks();
+        assert!(blocks < 200, "{blocks} blocks were allocated");
+        for detail in [Detail::Summary, Detail::Everything] {
+            let path = path.clone();
+            let ranges = soon("explain", move || explained(&path, detail));
+            assert!(ranges < 500, "{ranges} ranges");
+        }
+    }
+}
+
+#[test]
+fn f39_headers_that_say_much_of_a_short_file_are_explained_at_once() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("short");
+    // The most pages that a geometry can have, and the highest offsets.
+    for (pages, offset) in [(1 << 37, 4 * PAGE as u64), (1 << 37, u64::MAX - 4095), (1, u64::MAX)] {
+        let mut bytes = headers(pages, 1, 0);
+        let slot = newest_slot(&bytes);
+        let field = field("segment", "offset");
+        write(&mut bytes, slot + SEGMENT_RECORDS + field.offset, 8, offset);
+        fix_header(&mut bytes, slot);
+        bytes.resize(16384, 0);
+        std::fs::write(&path, bytes).unwrap();
+        for detail in [Detail::Summary, Detail::Everything] {
+            let path = path.clone();
+            let ranges = soon("explain", move || explained(&path, detail));
+            assert!(ranges < 500, "{ranges} ranges");
+        }
+        assert!(Reader::open(&path).is_err_and(|error| error.is_bad_file()));
+    }
+}
+
+#[test]
+fn f64_entries_that_no_page_can_have_are_refused_everywhere() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("entries");
+    let empty = [0xc71c_0011u64, 0];
+    // The last of 3 pages has cells for 10 lines only.
+    for (page, [crc, ones], possible) in [
+        (0, empty, true),
+        (1, [0xc71c_0011, 1], true),
+        (1, [1, 0], false),
+        (1, [0, 0], false),
+        (1, [1, 32_769], false),
+        (1, [1, 32_768], true),
+        (2, [1, 5_121], false),
+        (2, [1, 5_120], true),
+        (2, [1, u32::MAX.into()], false),
+    ] {
+        let mut bytes = headers(3, 1, 0);
+        let slot = newest_slot(&bytes);
+        let blocks = field("segment", "blocks");
+        write(&mut bytes, slot + SEGMENT_RECORDS + blocks.offset, 8, 2 * 64 + 10);
+        bytes.resize(4 * PAGE + 2 * PAGE + 3 * PAGE, 0);
+        let segment = segment(&bytes);
+        for number in 0..3 {
+            let [crc, ones] = if number == page { [crc, ones] } else { empty };
+            write(&mut bytes, segment.table + 8 * number, 4, crc);
+            write(&mut bytes, segment.table + 8 * number + 4, 4, ones);
+        }
+        fix_table_at(&mut bytes, slot, segment);
+        std::fs::write(&path, &bytes).unwrap();
+        let what = format!("page {page}: crc {crc:#x}, ones {ones}");
+        let refused = |error: Error| {
+            let entry =
+                matches!(error, Error::PageEntry { page: found, .. } if found == page as u64);
+            // The sum in the slot may be more than there are cells, which is judged before.
+            entry || matches!(error, Error::Field { field: "segment ones", .. })
+        };
+        let opened = Reader::open(&path).map(drop);
+        assert_eq!(opened.is_ok(), possible, "{what}: {opened:?}");
+        assert!(opened.err().is_none_or(refused), "{what}");
+        assert_eq!(inspect(&path).is_ok(), possible, "{what}");
+        let sound = verify(&path).is_ok_and(|verification| verification.is_sound());
+        assert_eq!(sound, [crc, ones] == empty, "{what}");
+        assert_eq!(Filter::open(&path).is_ok(), sound, "{what}");
+        let mut told = false;
+        explain(&path, Detail::Summary, |explained| {
+            told |= explained.note.contains("F-64");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(told, !possible, "{what}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Places in an input, and what tells the input from others: so that the next run goes on where
+//! this one ended, in the same input.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use sha2::{Digest, Sha256};
+
+/// Bytes at either end of what was read that tell an input from another. The first bytes tell a log
+/// from the one that it was rotated to, the last ones from another with the same beginning; the same
+/// bytes elsewhere, in a copy of the log say, are as good.
+const END_BYTES: usize = 4096;
+
+/// Bytes of the digest that are kept: enough that no two inputs have the same one by chance.
+const DIGEST_BYTES: usize = 16;
+
+/// A place between two records of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Records before it.
+    pub(crate) keys: u64,
+    /// Bytes before it.
+    pub(crate) bytes: u64,
+    /// SHA-256 of the first and the last bytes before it, cut short, in hex digits.
+    digest: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "keys={} bytes={} sha256={}", self.keys, self.bytes, self.digest)
+    }
+}
+
+impl Place {
+    /// The place that [`Display`](fmt::Display) wrote, from its words.
+    pub(crate) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut value = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
+        let keys = value("keys")?.parse().ok()?;
+        let bytes = value("bytes")?.parse().ok()?;
+        Some(Place { keys, bytes, digest: value("sha256")?.to_owned() })
+    }
+
+    /// Whether an input that begins like this is the one of this place.
+    pub(super) fn is_in(&self, ends: &Ends) -> bool {
+        *self == ends.place(self.keys)
+    }
+}
+
+/// The first and the last bytes of what was read.
+#[derive(Clone, Default)]
+pub(super) struct Ends {
+    bytes: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Ends {
+    /// The ends of the first `bytes` bytes of a file, counted from `start`.
+    pub(super) fn of_file(file: &File, start: u64, bytes: u64) -> io::Result<Self> {
+        let length = bytes.min(END_BYTES as u64) as usize;
+        let mut head = vec![0; length];
+        file.read_exact_at(&mut head, start)?;
+        let mut tail = vec![0; length];
+        file.read_exact_at(&mut tail, start + bytes - length as u64)?;
+        Ok(Ends { bytes, head, tail })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Goes on by bytes that were read.
+    pub(super) fn advance(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        let missing = (END_BYTES - self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..missing]);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(END_BYTES)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(END_BYTES));
+    }
+
+    /// The place reached, behind so many records.
+    pub(super) fn place(&self, keys: u64) -> Place {
+        let digest = Sha256::new().chain_update(&self.head).chain_update(&self.tail).finalize();
+        let digest = digest.iter().take(DIGEST_BYTES).fold(String::new(), |mut text, byte| {
+            // A string takes all of it.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        Place { keys, bytes: self.bytes, digest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn ends_are_the_same_in_whatever_steps() {
+        let bytes: Vec<u8> =
+            (0..20_000_u32).map(|at| (at.wrapping_mul(0x9e37) >> 7) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"before").unwrap();
+        file.write_all(&bytes).unwrap();
+        for step in [1, 7, 100, 4095, 4096, 5000, 20_000] {
+            let mut ends = Ends::default();
+            for piece in bytes.chunks(step) {
+                ends.advance(piece);
+                let from_file = Ends::of_file(&file, 6, ends.bytes()).unwrap();
+                assert_eq!(
+                    ends.place(3),
+                    from_file.place(3),
+                    "{} in steps of {step}",
+                    ends.bytes()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_read_as_they_were_written() {
+        let mut ends = Ends::default();
+        ends.advance(b"a\nb\n");
+        let place = ends.place(2);
+        assert_eq!(place.to_string(), format!("keys=2 bytes=4 sha256={}", place.digest));
+        assert_eq!(place.digest.len(), 32);
+        assert_eq!(Place::parse(place.to_string().split(' ')), Some(place.clone()));
+        for bad in ["", "keys=2", "keys=x bytes=4 sha256=0", "bytes=4 keys=2 sha256=0"] {
+            assert_eq!(Place::parse(bad.split(' ')), None);
+        }
+        let mut other = Ends::default();
+        other.advance(b"a\nc\n");
+        assert!(place.is_in(&ends) && !place.is_in(&other));
+    }
+}

@@ -1,0 +1,305 @@
+//! Every system call of every command made to fail in turn, by strace: an exit status of the
+//! command's own, a message that names the error, nothing left behind, nothing lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::sandbox::{BLOOMFILE, Sandbox, has, numbers};
+
+/// System calls, and the errors that each may give. Those whose errors change nothing for the
+/// program (advice, signal masks) are not among them, nor is close: what strace makes fail is not
+/// done, but a close that fails closes all the same.
+const CALLS: &[(&str, &[&str])] = &[
+    ("openat", &["EIO", "EMFILE", "EINTR"]),
+    ("read", &["EIO", "EINTR"]),
+    ("pread64", &["EIO", "EINTR"]),
+    ("write", &["EIO", "ENOSPC", "EINTR"]),
+    ("pwrite64", &["EIO", "ENOSPC", "EINTR"]),
+    ("fsync", &["EIO", "ENOSPC", "EINTR"]),
+    ("fdatasync", &["EIO", "ENOSPC", "EINTR"]),
+    ("msync", &["EIO", "ENOSPC", "EINTR"]),
+    ("fallocate", &["EIO", "ENOSPC", "EINTR"]),
+    ("ftruncate", &["EIO", "EINTR"]),
+    ("flock", &["EIO", "ENOLCK", "EINTR"]),
+    ("rename", &["EIO", "ENOSPC", "EINTR"]),
+    ("renameat2", &["EIO", "ENOSPC", "EINTR"]),
+    ("linkat", &["EIO", "ENOSPC", "EINTR"]),
+    ("link", &["EIO", "ENOSPC", "EINTR"]),
+    ("unlink", &["EIO"]),
+    ("unlinkat", &["EIO"]),
+    ("statx", &["EIO"]),
+    ("fstat", &["EIO"]),
+    ("newfstatat", &["EIO"]),
+    ("lseek", &["EIO"]),
+    ("fchmod", &["EIO"]),
+    ("fchown", &["EIO"]),
+    ("readlink", &["EIO"]),
+    ("getdents64", &["EIO"]),
+    ("mmap", &["ENOMEM"]),
+    ("getrandom", &["EINTR"]),
+    ("dup", &["EMFILE", "EINTR"]),
+    ("fcntl", &["EMFILE"]),
+    ("clone3", &["EAGAIN"]),
+    ("pipe2", &["EMFILE"]),
+    ("socketpair", &["EMFILE"]),
+];
+
+/// What the message says for an error.
+fn words(error: &str) -> &'static str {
+    match error {
+        "EIO" => "Input/output error",
+        "ENOSPC" => "No space left on device",
+        "EINTR" => "Interrupted system call",
+        "EMFILE" => "Too many open files",
+        "ENOLCK" => "No locks available",
+        "ENOMEM" => "annot allocate memory",
+        "EAGAIN" => "Resource temporarily unavailable",
+        other => panic!("{other}"),
+    }
+}
+
+/// Every command, with what it exits with when all goes well.
+const COMMANDS: &[(&str, i32)] = &[
+    ("create n.bloom -n 1000 -p 1% --journal 4KiB", 0),
+    ("create -f old.bloom -n 1000 -p 1% --journal 4KiB --kind counting", 0),
+    ("build n.bloom keys --journal 4KiB", 0),
+    ("build -f old.bloom keys -n 1000 -p 1% --journal 4KiB", 0),
+    ("add a.bloom --from keys", 0),
+    ("add a.bloom --from keys --resume --sync-every 100", 0),
+    ("add crashed.bloom --from keys --sync-every 100", 0),
+    ("add g.bloom --from keys", 0),
+    ("remove c.bloom --from few --resume --sync-every 10", 0),
+    ("rotate r.bloom", 0),
+    ("check a.bloom 1 2 3", 0),
+    ("check --memory crashed.bloom --from keys -c", 0),
+    ("which -k 1 a.bloom g.bloom", 0),
+    ("inspect a.bloom --html page", 0),
+    ("inspect a.bloom --json", 0),
+    ("inspect a.bloom --bytes", 0),
+    ("verify a.bloom crashed.bloom", 0),
+    ("repair damaged.bloom", 0),
+    ("merge -o n.bloom a.bloom crashed.bloom", 0),
+    ("intersect -f -o old.bloom a.bloom b.bloom", 0),
+    ("shrink -o n.bloom s.bloom --factor 2", 0),
+    ("export -o n.bloom c.bloom", 0),
+    ("compare a.bloom a.bloom", 0),
+    ("bench -n 100 a.bloom", 0),
+    ("man --out man -f", 0),
+];
+
+/// Files for every command.
+fn template() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", numbers(500));
+    sandbox.write("few", numbers(60));
+    let small = "-n 1000 -p 1% --journal 4KiB";
+    for name in ["a", "b", "old", "crashed"] {
+        sandbox.run(&format!("create -q {name}.bloom {small}")).is(0, "", "");
+    }
+    sandbox
+        .run("create -q s.bloom --rows 4 --row-bits 8192 --journal 4KiB --layout rows")
+        .is(0, "", "");
+    sandbox.run("create -q g.bloom -n 100 -p 1% --grow --journal 4KiB").is(0, "", "");
+    sandbox.run("create -q c.bloom -n 1000 -p 1% --kind counting --journal 4KiB").is(0, "", "");
+    sandbox.run("create -q r.bloom -n 100 -p 1% --generations 2 --journal 4KiB").is(0, "", "");
+    for name in ["a", "b", "old", "s", "g", "c", "r"] {
+        sandbox.run(&format!("add -q {name}.bloom --from few")).is(0, "", "");
+    }
+    // Left by a writer that was killed.
+    let mut child = sandbox.spawn("add crashed.bloom --sync-every 1");
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), numbers(60).as_bytes()).unwrap();
+    while sandbox.run("check -q crashed.bloom 60").code != Some(0) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut damaged = sandbox.read("a.bloom");
+    *damaged.last_mut().unwrap() ^= 1;
+    sandbox.write("damaged.bloom", damaged);
+    std::fs::create_dir(sandbox.path("man")).unwrap();
+    sandbox
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(target).unwrap();
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// The calls of a command, by name.
+fn calls(sandbox: &Sandbox, line: &str) -> BTreeMap<String, u64> {
+    let trace = sandbox.path("trace");
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-o"])
+        .arg(&trace)
+        .arg(BLOOMFILE)
+        .args(line.split(' '))
+        .current_dir(sandbox.folder())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.code().is_some(), "{line}: {status}");
+    let text = std::fs::read_to_string(&trace).unwrap();
+    std::fs::remove_file(trace).unwrap();
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let call = line.split_whitespace().nth(1).unwrap_or_default();
+        if let Some((name, _)) = call.split_once('(') {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+struct Fault {
+    line: &'static str,
+    expected: i32,
+    call: &'static str,
+    error: &'static str,
+    when: u64,
+}
+
+/// All faults of all commands, from the first call after the program's start on.
+fn faults(template: &Sandbox) -> Vec<Fault> {
+    let start = calls(&Sandbox::new(), "--version");
+    let mut faults = Vec::new();
+    for &(line, expected) in COMMANDS {
+        let sandbox = Sandbox::new();
+        copy(template.folder(), sandbox.folder());
+        let counts = calls(&sandbox, line);
+        for &(call, errors) in CALLS {
+            let before = start.get(call).copied().unwrap_or(0);
+            let all = counts.get(call).copied().unwrap_or(0);
+            for when in before + 1..=all {
+                let fault = |&error| Fault { line, expected, call, error, when };
+                faults.extend(errors.iter().map(fault));
+            }
+        }
+    }
+    faults
+}
+
+/// What is wrong with how a fault was met, if anything is.
+fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
+    let &Fault { line, expected, call, error, when } = fault;
+    let sandbox = Sandbox::new();
+    copy(template.folder(), sandbox.folder());
+    let before = sandbox.names();
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args(["-e", &format!("inject={call}:error={error}:when={when}")])
+        .arg(BLOOMFILE)
+        .args(line.split(' '))
+        .current_dir(sandbox.folder())
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = format!("{:?}, {err:?}", output.status);
+    let Some(code) = output.status.code() else { return Some(format!("a signal: {said}")) };
+    if !(0..=2).contains(&code) && code <= 128 || err.contains("panicked") {
+        return Some(format!("no exit status of the command: {said}"));
+    }
+    let done = code == expected;
+    if error == "EINTR" && !done {
+        return Some(format!("not tried again: {said}"));
+    }
+    // What cannot be written to standard error is not said.
+    let out = String::from_utf8_lossy(&output.stdout);
+    // A thread without memory for its stack is one that cannot be had.
+    let named = |words| err.contains(words) || out.contains(words);
+    let named = named(words(error)) || error == "ENOMEM" && named(words("EAGAIN"));
+    if !done && call != "write" && !named {
+        return Some(format!("does not name the error: {said}"));
+    }
+    let names = sandbox.names();
+    let new: Vec<&String> = names.iter().filter(|name| !before.contains(name)).collect();
+    let may_be_made = |name: &String| ["n.bloom", "page"].contains(&name.as_str());
+    // Only what could not be taken away may stay.
+    if !call.starts_with("unlink") && !new.iter().all(|name| may_be_made(name)) {
+        return Some(format!("left behind {new:?}: {said}"));
+    }
+    if let Some(lost) = before.iter().find(|name| !names.contains(name)) {
+        return Some(format!("lost {lost}: {said}"));
+    }
+    for file in names.iter().filter(|name| name.ends_with(".bloom") && *name != "damaged.bloom") {
+        let verified = sandbox.run(&format!("verify {file}"));
+        // Adds that did not fit into the small journal before a call failed leave pages that
+        // nothing but their writer could have explained; nothing synced is lost with them.
+        let unverifiable = verified.code == Some(2) && verified.out.contains(": not verifiable: ");
+        if verified.code != Some(0) && !unverifiable {
+            return Some(format!("{file} is not sound: {said}; {verified:?}"));
+        }
+        let removes = line.starts_with("remove") && file == "c.bloom";
+        let replaced = file == "old.bloom" && line.contains("old.bloom");
+        if removes || replaced || file == "n.bloom" {
+            continue;
+        }
+        let found = sandbox.run_with(&format!("check -c {file}"), numbers(60));
+        if found.out != "60\n" {
+            return Some(format!("{file} lost keys: {said}; {found:?}"));
+        }
+    }
+    // What was told to be done is done.
+    if done && line.starts_with("add") {
+        let file = line.split(' ').nth(1).unwrap();
+        let found = sandbox.run(&format!("check -c {file} --from keys"));
+        if found.out != "500\n" {
+            return Some(format!("{file} lost what was added: {said}; {found:?}"));
+        }
+    }
+    // And what failed can be done at last.
+    let again = sandbox.command(line).output().unwrap();
+    let exists = String::from_utf8_lossy(&again.stderr).contains("already exists");
+    if again.status.code() != Some(expected) && !exists {
+        return Some(format!("{said}; and then {again:?}"));
+    }
+    None
+}
+
+/// How many faults are tried: `BLOOMFILE_FAULTS=all` tries every one.
+#[test]
+fn system_calls_that_fail() {
+    if !has("strace") {
+        return;
+    }
+    let can = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: strace may not trace here");
+        return;
+    }
+    let template = template();
+    let all = faults(&template);
+    let short = std::env::var_os("BLOOMFILE_FAULTS").is_none();
+    // Steps that have no divisor in common with the number of errors of a call.
+    let step = if short { (all.len() / 250).max(1) | 1 } else { 1 };
+    let tried: Vec<&Fault> = all.iter().step_by(step).collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some(fault) = tried.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            if let Some(what) = judge(&template, fault) {
+                let Fault { line, call, error, when, .. } = fault;
+                wrong.push(format!("{line}: {call} {when} fails with {error}: {what}"));
+            }
+        }
+        wrong
+    };
+    let mut wrong = Vec::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().for_each(|thread| wrong.extend(thread.join().unwrap()));
+    });
+    println!("{} of {} faults tried", tried.len(), all.len());
+    assert!(wrong.is_empty(), "{} are met badly:\n{}", wrong.len(), wrong.join("\n"));
+}

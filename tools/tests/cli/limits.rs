@@ -1,0 +1,298 @@
+//! What the system takes away: files cut short under a map, space, threads, memory, terminals. Each
+//! is a message and an exit status, never a signal, and leaves nothing behind.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::processes::wait_for_writer;
+use crate::sandbox::{BLOOMFILE, Ran, Sandbox, numbers};
+
+fn cut(sandbox: &Sandbox, name: &str) {
+    OpenOptions::new().write(true).open(sandbox.path(name)).unwrap().set_len(4096).unwrap();
+}
+
+/// Feeds a key to a command that answers it, so that it has opened its file.
+fn ask(child: &mut Child, key: &str) -> String {
+    writeln!(child.stdin.as_mut().unwrap(), "{key}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    answer
+}
+
+/// `cp new live`, which cuts the old file short first, under those that have it mapped.
+#[test]
+fn a_file_cut_short_under_its_readers_is_an_error() {
+    for command in [
+        "check a.bloom",
+        "check --no-verify a.bloom",
+        "which a.bloom",
+        "check --except a.bloom b.bloom",
+    ] {
+        let sandbox = Sandbox::with_filter();
+        sandbox.run_with("build -q b.bloom", numbers(2000)).is(0, "", "");
+        let mut child = sandbox.spawn(command);
+        let present = if command.contains("except") { "1500" } else { "1" };
+        assert!(ask(&mut child, present).starts_with(present));
+        cut(&sandbox, "a.bloom");
+        // It may have ended before it has read everything.
+        let _ = child.stdin.take().unwrap().write_all(numbers(1000).as_bytes());
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(2), "{command}: {ran:?}");
+        assert!(ran.err.starts_with("bloomfile: "), "{ran:?}");
+        assert!(ran.err.contains("a.bloom: cannot be read where it is mapped: "), "{ran:?}");
+        assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_file_cut_short_under_its_writer_is_an_error() {
+    let sandbox = Sandbox::with_filter();
+    let mut child = sandbox.spawn("add a.bloom");
+    wait_for_writer(&sandbox);
+    cut(&sandbox, "a.bloom");
+    let _ = child.stdin.take().unwrap().write_all(numbers(10_000).as_bytes());
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("a.bloom: "), "{ran:?}");
+}
+
+#[test]
+fn in_memory_nothing_matters_that_happens_to_the_file() {
+    for command in ["check --memory a.bloom", "which --memory a.bloom"] {
+        let sandbox = Sandbox::with_filter();
+        let mut child = sandbox.spawn(command);
+        assert!(ask(&mut child, "1").starts_with('1'));
+        cut(&sandbox, "a.bloom");
+        child.stdin.take().unwrap().write_all(numbers(1000).as_bytes()).unwrap();
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+        assert_eq!(ran.out.lines().count(), 1000);
+    }
+}
+
+/// Runs a line of a shell under limits.
+fn limited(sandbox: &Sandbox, limits: &str, line: &str) -> Ran {
+    let script = format!("{limits} || exit 99; exec \"$0\" {line}");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, BLOOMFILE]).current_dir(sandbox.folder());
+    let output = command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE").output().unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into(),
+        err: String::from_utf8_lossy(&output.stderr).into(),
+    }
+}
+
+/// Commands of every kind, with what they make.
+const COMMANDS: [&str; 19] = [
+    "create n.bloom -n 1M -p 1%",
+    "create n.bloom -n 1M -p 1% --grow",
+    "build n.bloom keys",
+    "build n.bloom keys -n 100k -p 1%",
+    "add a.bloom --from keys",
+    "add a.bloom --from keys --resume",
+    "remove c.bloom --from few",
+    "remove c.bloom --from few --resume",
+    "rotate r.bloom",
+    "check a.bloom --from keys -c",
+    "check --memory a.bloom --from keys -c",
+    "which a.bloom -k 1",
+    "inspect a.bloom --html page",
+    "inspect a.bloom --bytes",
+    "verify a.bloom c.bloom r.bloom",
+    "compare a.bloom a.bloom",
+    "merge -o n.bloom a.bloom a.bloom",
+    "export -o n.bloom c.bloom",
+    "bench -n 1000 a.bloom",
+];
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::with_filter();
+    sandbox.write("few", numbers(1000));
+    sandbox.write("keys", numbers(400_000));
+    sandbox.run("create -q c.bloom -n 1000 -p 1% --kind counting").is(0, "", "");
+    sandbox.run("add -q c.bloom --from few").is(0, "", "");
+    sandbox.run("create -q r.bloom -n 1000 -p 1% --generations 3").is(0, "", "");
+    sandbox
+}
+
+/// Asserts that a run under limits did all or nothing, said so, and left nothing behind.
+#[track_caller]
+fn ended_well(sandbox: &Sandbox, names: &[String], limits: &str, line: &str, ran: &Ran) {
+    let what = format!("{limits}; {line}: {ran:?}");
+    assert!(matches!(ran.code, Some(0..=2)), "{what}");
+    assert!(!ran.err.contains("panicked"), "{what}");
+    if ran.code == Some(2) {
+        assert!(!ran.err.is_empty(), "{what}");
+        assert_eq!(sandbox.names(), names, "{what}");
+    }
+    for file in ["a.bloom", "c.bloom", "r.bloom"] {
+        let verified = sandbox.run(&format!("verify {file}"));
+        assert_eq!(verified.code, Some(0), "{what}: then {verified:?}");
+    }
+    sandbox.run_with("check -c a.bloom", numbers(1000)).is(0, "1000\n", "");
+    for made in ["n.bloom", "page"] {
+        let _ = std::fs::remove_file(sandbox.path(made));
+    }
+}
+
+/// A limit on the size of files is an error that names it, not SIGXFSZ.
+#[test]
+fn a_limit_on_the_size_of_files() {
+    let sandbox = sandbox();
+    let names = sandbox.names();
+    let mut failed = 0;
+    for blocks in [0, 1, 16, 1100] {
+        for line in COMMANDS {
+            let limits = format!("ulimit -f {blocks}");
+            let ran = limited(&sandbox, &limits, line);
+            ended_well(&sandbox, &names, &limits, line, &ran);
+            if ran.code == Some(2) {
+                assert!(
+                    ran.err.contains("File too large (os error 27)"),
+                    "{limits}; {line}: {ran:?}"
+                );
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 20, "{failed} failed: the limits did not bite");
+}
+
+/// Little memory is an error, never a signal.
+#[test]
+fn a_limit_on_memory() {
+    let sandbox = sandbox();
+    let names = sandbox.names();
+    let mut failed = 0;
+    for kilobytes in [8_000, 12_000, 16_000, 24_000, 40_000, 80_000] {
+        for line in COMMANDS {
+            let limits = format!("ulimit -v {kilobytes}");
+            let ran = limited(&sandbox, &limits, line);
+            ended_well(&sandbox, &names, &limits, line, &ran);
+            failed += u32::from(ran.code == Some(2));
+        }
+    }
+    println!("{failed} of {} failed", 6 * COMMANDS.len());
+    assert!(failed > 10, "{failed} failed: the limits did not bite");
+}
+
+/// Where no more threads can be had, the work is done by fewer, or refused.
+#[test]
+fn a_limit_on_threads() {
+    let sandbox = sandbox();
+    let user = "nobody";
+    let allowed = Command::new("setpriv")
+        .args(["--reuid", user, "--clear-groups", "true"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !allowed {
+        eprintln!("skipped: limits on threads bind only other users, and this one may not change");
+        return;
+    }
+    let status =
+        Command::new("chown").args(["-R", user, "."]).current_dir(sandbox.folder()).status();
+    assert!(status.unwrap().success());
+    // Where the program cannot be reached by others, a copy can.
+    std::fs::copy(BLOOMFILE, sandbox.path("program")).unwrap();
+    let names = sandbox.names();
+    for line in COMMANDS {
+        for threads in [1, 2] {
+            let script = format!("ulimit -u {threads} || exit 99; exec ./program {line}");
+            let output = Command::new("setpriv")
+                .args(["--reuid", user, "--clear-groups", "bash", "-c", &script])
+                .current_dir(sandbox.folder())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            let ran = Ran::from(output);
+            ended_well(&sandbox, &names, &format!("{threads} threads"), line, &ran);
+        }
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+/// The end of a terminal is as Ctrl-C, unless nohup asks for it to be ignored.
+#[test]
+fn the_end_of_a_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 1000 -p 1e-6").is(0, "", "");
+    let mut child = sandbox.spawn("add a.bloom");
+    child.stdin.as_mut().unwrap().write_all(b"cow\n").unwrap();
+    wait_for_writer(&sandbox);
+    while sandbox.run("check -q a.bloom cow").code != Some(0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "-HUP");
+    let input = child.stdin.take();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    drop(input);
+    ran.is(
+        129,
+        "",
+        "bloomfile: a.bloom: interrupted: 1 key read, 1 of them new, all of them safe; the same \
+         command goes on from the start\n",
+    );
+    sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 1 page as written\n", "");
+
+    let mut child = Command::new("nohup")
+        .args([BLOOMFILE, "add", "a.bloom"])
+        .current_dir(sandbox.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_writer(&sandbox);
+    signal(&child, "-HUP");
+    child.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "a.bloom: 1 key read, 1 of them new\n"));
+}
+
+/// A file that is half made goes away with the process that makes it.
+#[test]
+fn signals_leave_nothing_of_new_files() {
+    for (name, status) in [("-HUP", 129), ("-INT", 130), ("-TERM", 143)] {
+        for line in ["build n.bloom -n 1M -p 1%", "create n.bloom -n 400M -p 1e-9"] {
+            let sandbox = Sandbox::new();
+            let mut child = sandbox.spawn(line);
+            // Once the signals are watched for; create may have done its work by then.
+            let watched = |child: &Child| {
+                let path = format!("/proc/{}/status", child.id());
+                let status = std::fs::read_to_string(path).unwrap_or_default();
+                let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+                let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+                mask.is_none_or(|mask| mask >> 14 & 1 == 1)
+            };
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !watched(&child) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            signal(&child, name);
+            let input = child.stdin.take();
+            let code = child.wait().unwrap().code();
+            drop(input);
+            let made = sandbox.names();
+            if code == Some(0) {
+                assert!(line.starts_with("create"), "{line}");
+                assert_eq!(made, ["n.bloom"], "{line}");
+            } else {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                assert_eq!((code, said.as_str()), (Some(status), ""), "{line}");
+                // What has its name was finished before: it stays, whole.
+                let whole = line.starts_with("create") && made == ["n.bloom"];
+                assert!(made.is_empty() || whole, "{line}: {made:?}");
+                assert!(!whole || sandbox.run("verify n.bloom").code == Some(0));
+            }
+        }
+    }
+}
