@@ -13,7 +13,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bloomfile::{Filter, Geometry, Options};
+use bloomfile::{Filter, Options, geometry::Geometry};
 
 /// Lines of 64 bytes: 256 MiB.
 const LINES: u64 = 4 << 20;
@@ -21,7 +21,7 @@ const LINES: u64 = 4 << 20;
 /// A key record or a sync record.
 const RECORD_BYTES: u64 = 16;
 
-const PAGE_BYTES: u64 = bloomfile::PAGE_BYTES;
+const PAGE_BYTES: u64 = bloomfile::geometry::PAGE_BYTES;
 
 /// Keys that leave hardly a page of such a filter untouched.
 const KEYS_TO_TOUCH_ALL: u64 = 600_000;
@@ -94,7 +94,7 @@ impl Bench {
 
     fn add(&mut self, keys: u64) {
         for key in self.next_key..self.next_key + keys {
-            self.filter.add(&key.to_le_bytes()).unwrap();
+            self.filter.add(key.to_le_bytes()).unwrap();
         }
         self.next_key += keys;
     }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use bloomfile::{Options, Reader, inspect};
+use bloomfile::{Options, Reader, report::inspect};
 
 const KEYS: u64 = 10_000_000;
 const ASKED: u64 = 4_000_000;
@@ -25,7 +25,7 @@ fn time(reader: &Reader, first: u64) -> f64 {
     let round = || {
         let start = Instant::now();
         for number in first..first + ASKED {
-            black_box(reader.contains(&key(number)));
+            black_box(reader.contains(key(number)));
         }
         start.elapsed().as_secs_f64() * 1e9 / ASKED as f64
     };
@@ -37,7 +37,7 @@ fn fill(options: &Options, path: &Path) -> f64 {
     let filter = options.create(path).unwrap();
     let start = Instant::now();
     for number in 0..KEYS {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
     let time = start.elapsed().as_secs_f64() * 1e9 / KEYS as f64;
     filter.close().unwrap();
@@ -60,7 +60,7 @@ fn main() {
         let add = fill(&options, &path);
         let reader = Reader::open(&path).unwrap();
         let cells: u64 = inspect(&path).unwrap().segments.iter().map(|it| it.cells).sum();
-        let wrong = (1 << 40..(1 << 40) + ASKED).filter(|&n| reader.contains(&key(n))).count();
+        let wrong = (1 << 40..(1 << 40) + ASKED).filter(|&n| reader.contains(key(n))).count();
         let times = [time(&reader, 1 << 40), time(&reader, 0), add];
         let base = *first.get_or_insert(times);
         let [absent, present, add] =

@@ -13,7 +13,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bloomfile::{Geometry, Options, Readers, SetOperation};
+use bloomfile::{
+    Options,
+    geometry::Geometry,
+    ops::{Readers, SetOperation},
+};
 
 /// Counts what is allocated now, and the most there ever was.
 struct Counting;
@@ -70,7 +74,7 @@ fn merge(folder: &PathBuf) {
         .map(|file| {
             let path = folder.join(file.to_string());
             let mut builder =
-                Options::new().geometry(geometry).journal_bytes(0).build(&path).unwrap();
+                Options::new().geometry(geometry).journal_bytes(0).start_build(&path).unwrap();
             let keys: Vec<[u8; 8]> =
                 (0..4_000_000).map(|key| (file << 32 | key).to_le_bytes()).collect();
             builder.add_batch(&keys);
@@ -120,7 +124,7 @@ fn ask(folder: &PathBuf) {
     for file in 0..COUNT {
         let path = folder.join(file.to_string());
         let options = Options::new().capacity(10_000).false_positive_rate(0.01).journal_bytes(0);
-        let mut builder = options.build(&path).unwrap();
+        let mut builder = options.start_build(&path).unwrap();
         let keys: Vec<[u8; 8]> =
             (0..10_000u64).map(|key| (key << 10 | file as u64).to_le_bytes()).collect();
         builder.add_batch(&keys);

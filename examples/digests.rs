@@ -8,7 +8,10 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use bloomfile::{Contents, Options, Reader, SetOperation, compare};
+use bloomfile::{
+    Options, Reader,
+    ops::{Contents, SetOperation, compare},
+};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -76,9 +79,9 @@ fn run(
 ) -> Outcome<Learnt> {
     let digest = folder.join(format!("{host}.bloom"));
     let options = Options::new().capacity(CACHED).false_positive_rate(0.01).journal_bytes(0);
-    let mut builder = options.metadata("host", host).build(&digest)?;
+    let mut builder = options.metadata("host", host).start_build(&digest)?;
     objects(host).for_each(|object| {
-        builder.add(&name(object));
+        builder.add(name(object));
     });
     builder.finish()?;
     let bytes = std::fs::read(&digest)?;
@@ -103,5 +106,5 @@ fn run(
 }
 
 fn ask(digest: &Reader, object: u64) -> bool {
-    digest.contains(&name(object))
+    digest.contains(name(object))
 }

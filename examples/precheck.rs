@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let database = Database::create(folder.path().join("keys.redb"))?;
     let filter = folder.path().join("keys.bloom");
 
-    let mut builder = Options::new().capacity(keys).false_positive_rate(RATE).build(&filter)?;
+    let mut builder =
+        Options::new().capacity(keys).false_positive_rate(RATE).start_build(&filter)?;
     let transaction = database.begin_write()?;
     {
         let mut table = transaction.open_table(TABLE)?;

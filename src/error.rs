@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// What can go wrong, with a sentence the user can act on.
 ///
-/// The messages do not name the file: whoever holds the path adds it. Where several files are
-/// taken, [`Error::Input`] says which one it is about.
+/// What is about a file comes as [`Error::File`], which names it; [`Error::cause`] is what is wrong
+/// with it. Every message reads as a sentence, and says in it what the system said: so no error has a
+/// source that would be printed a second time.
 ///
 /// ```
 /// use bloomfile::{Error, Options};
@@ -19,23 +20,23 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused or failed something.
-    #[error("cannot {action}: {source}{}", advice(source))]
+    #[error("cannot {action}: {error}{}", advice(error))]
     Io {
         /// What was being done, as in "cannot …".
         action: &'static str,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// A data page cannot be read.
-    #[error("cannot read data page {page} of segment {segment}: {source}; the disk may be failing")]
+    #[error("cannot read data page {page} of segment {segment}: {error}; the disk may be failing")]
     Page {
         /// The segment it is in.
         segment: u32,
         /// Its number within the segment.
         page: u64,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// A parameter that makes no sense or cannot be reached.
@@ -255,13 +256,13 @@ pub enum Error {
     )]
     Ambiguous,
 
-    /// Something is wrong with one of several files.
-    #[error("{}: {source}", path.to_string_lossy().escape_debug())]
-    Input {
+    /// Something is wrong with a file.
+    #[error("{}: {error}", path.to_string_lossy().escape_debug())]
+    File {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: Box<Error>,
+        error: Box<Error>,
     },
 
     /// Two filters that cannot be combined.
@@ -321,19 +322,36 @@ impl Error {
             )
     }
 
-    /// What is wrong, without which of several files it is wrong with.
+    /// What is wrong, without the file that it is wrong with.
     ///
     /// ```
-    /// use bloomfile::{Error, SetOperation};
+    /// use bloomfile::{Error, Reader};
     ///
-    /// let error = SetOperation::new().fold("no such file", 2, "small").unwrap_err();
-    /// assert!(matches!(error, Error::Input { .. }));
+    /// let error = Reader::open("no such file").unwrap_err();
+    /// assert!(matches!(error, Error::File { .. }));
     /// assert!(matches!(error.cause(), Error::Io { .. }));
+    /// assert!(error.path().unwrap().ends_with("no such file"));
     /// ```
     pub fn cause(&self) -> &Error {
         match self {
-            Error::Input { source, .. } => source.cause(),
+            Error::File { error, .. } => error.cause(),
             other => other,
+        }
+    }
+
+    /// As [`cause`](Self::cause), of an error that is not needed any more.
+    pub fn into_cause(self) -> Error {
+        match self {
+            Error::File { error, .. } => error.into_cause(),
+            other => other,
+        }
+    }
+
+    /// The file that it is about, where that is known.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::File { path, .. } => Some(path),
+            _ => None,
         }
     }
 
@@ -351,12 +369,18 @@ impl Error {
         )
     }
 
-    pub(crate) fn of_input(self, path: &Path) -> Error {
-        Error::Input { path: path.to_owned(), source: Box::new(self) }
+    /// Says which file it is about, unless it is about a call or says so already.
+    pub(crate) fn at(self, path: &Path) -> Error {
+        match self {
+            Error::File { .. } | Error::Parameter { .. } | Error::NotPresent | Error::Ambiguous => {
+                self
+            }
+            error => Error::File { path: path.to_owned(), error: Box::new(error) },
+        }
     }
 
     pub(crate) fn io(action: &'static str) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Io { action, source }
+        move |error| Error::Io { action, error }
     }
 
     pub(crate) fn parameter(
@@ -378,8 +402,8 @@ impl Error {
 }
 
 /// What to do about a system error, where it is known.
-fn advice(source: &io::Error) -> &'static str {
-    match source.kind() {
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free some space or choose another folder"
         }

@@ -1,26 +1,26 @@
 //! A filter opened for reading and writing.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::engine::Engine;
-use crate::error::Result;
-use crate::format::CellKind;
-use crate::geometry::Geometry;
+pub use crate::writer::Recovery;
+
+use crate::error::{Error, Result};
+use crate::geometry::{CellKind, Geometry};
 use crate::hash::Hasher;
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
-use crate::report::Recovery;
 use crate::storage::{FileMedium, open_for_writing};
+use crate::writer::Engine;
 
 /// A filter file opened for reading and writing.
 ///
 /// One process at a time may have a file open as a `Filter`; any number of threads share it by
-/// reference. What was added is visible to [`Reader`](crate::Reader)s in other processes as soon
+/// reference. What was added is visible to [`Reader`]s in other processes as soon
 /// as `add` returns, and safe from a power cut once [`sync`](Filter::sync) returns.
 ///
 /// A filter belongs to the process that opened it. In a child that was forked from that process,
-/// every call that writes gives [`Error::Forked`](crate::Error::Forked), and dropping the filter leaves the file alone.
+/// every call that writes gives [`Error::Forked`], and dropping the filter leaves the file alone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -44,6 +44,8 @@ use crate::storage::{FileMedium, open_for_writing};
 pub struct Filter {
     engine: Engine<FileMedium>,
     hasher: Hasher,
+    /// The name that the file was opened by, for errors.
+    path: PathBuf,
     closed: bool,
 }
 
@@ -61,31 +63,39 @@ impl Filter {
     ///
     /// Every page is verified; a file whose writer crashed is recovered, and
     /// [`recovery`](Filter::recovery) says what that found. A file that is being written by
-    /// another process gives [`Error::Locked`](crate::Error::Locked).
+    /// another process gives [`Error::Locked`].
     ///
     /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
     /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self::from_engine(Engine::open(open_for_writing(path.as_ref())?)?))
+        let path = path.as_ref();
+        let open = || Engine::open(open_for_writing(path)?);
+        Ok(Self::from_engine(open().map_err(|error| error.at(path))?, path))
     }
 
-    pub(crate) fn from_engine(engine: Engine<FileMedium>) -> Self {
+    pub(crate) fn from_engine(engine: Engine<FileMedium>, path: &Path) -> Self {
         let hasher = Hasher::new(engine.superblock.hash_seed);
-        Filter { engine, hasher, closed: false }
+        Filter { engine, hasher, path: path.to_owned(), closed: false }
+    }
+
+    /// Says in an error which file it is about.
+    #[cold]
+    fn blame(&self, error: Error) -> Error {
+        error.at(&self.path)
     }
 
     /// Adds a key; true when it was new, as far as the filter can tell.
     ///
     /// An error means that the handle was poisoned by an earlier failed write.
     #[inline]
-    pub fn add(&self, key: &[u8]) -> Result<bool> {
-        self.engine.add_hash(self.engine.hash(&self.hasher, key))
+    pub fn add(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.add_hash(self.engine.hash(&self.hasher, key.as_ref()))
     }
 
     /// Adds the hash of a key, as this filter's [`hasher`](Filter::hasher) gives it.
     #[inline]
     pub fn add_hash(&self, hash: u64) -> Result<bool> {
-        self.engine.add_hash(hash)
+        self.engine.add_hash(hash).map_err(|error| self.blame(error))
     }
 
     /// Adds many keys; how many of them were new, as far as the filter can tell.
@@ -105,19 +115,21 @@ impl Filter {
     #[inline]
     pub fn add_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
         let hasher = self.hasher;
-        self.engine.add_batch(keys.len(), |at| hasher.hash(keys[at].as_ref()))
+        let added = self.engine.add_batch(keys.len(), |at| hasher.hash(&keys[at]));
+        added.map_err(|error| self.blame(error))
     }
 
     /// As [`add_batch`](Self::add_batch), for hashes.
     #[inline]
     pub fn add_hash_batch(&self, hashes: &[u64]) -> Result<u64> {
-        self.engine.add_batch(hashes.len(), |at| hashes[at])
+        let added = self.engine.add_batch(hashes.len(), |at| hashes[at]);
+        added.map_err(|error| self.blame(error))
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
     #[inline]
-    pub fn contains(&self, key: &[u8]) -> bool {
-        self.engine.contains_hash(self.engine.hash(&self.hasher, key))
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
+        self.engine.contains_hash(self.engine.hash(&self.hasher, key.as_ref()))
     }
 
     /// Whether the key of a hash may be in.
@@ -147,7 +159,7 @@ impl Filter {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         let hasher = self.hasher;
         found.resize(keys.len(), false);
-        self.engine.contains_batch(|at| hasher.hash(keys[at].as_ref()), found);
+        self.engine.contains_batch(|at| hasher.hash(&keys[at]), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.
@@ -167,7 +179,7 @@ impl Filter {
     /// Cheap: only the journal's new records are written, unless the journal is full. A failure
     /// poisons the handle: open the file again to go on.
     pub fn sync(&self) -> Result<()> {
-        self.engine.sync(None)
+        self.engine.sync(None).map_err(|error| self.blame(error))
     }
 
     /// As [`sync`](Filter::sync), and makes a number of the caller's own durable with the keys:
@@ -185,13 +197,13 @@ impl Filter {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn sync_with_mark(&self, mark: u64) -> Result<()> {
-        self.engine.sync(Some(mark))
+        self.engine.sync(Some(mark)).map_err(|error| self.blame(error))
     }
 
     /// Takes in every key of another file, durably: it ends in a checkpoint.
     ///
     /// The file has this filter's size or a whole multiple of it, and the same seed, layout and
-    /// rows; otherwise it is refused with [`Error::Incompatible`](crate::Error::Incompatible). It is verified from end to end
+    /// rows; otherwise it is refused with [`Error::Incompatible`]. It is verified from end to end
     /// before the first bit of this filter changes, and read as it is now: keys that another
     /// process added since the reader was opened come as well. Other threads may add and ask
     /// meanwhile. The number of [`adds`](Filter::adds) rises by the keys that the bits say are
@@ -210,7 +222,7 @@ impl Filter {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn union_from(&self, reader: &Reader) -> Result<Absorbed> {
-        union_into(&self.engine, reader)
+        union_into(&self.engine, reader).map_err(|error| self.blame(error))
     }
 
     /// The mark that was last synced; 0 before the first.
@@ -220,7 +232,7 @@ impl Filter {
 
     /// Brings the checksums up to date with the data, durably, and empties the journal.
     pub fn checkpoint(&self) -> Result<()> {
-        self.engine.checkpoint()
+        self.engine.checkpoint().map_err(|error| self.blame(error))
     }
 
     /// Closes the file in good order: a checkpoint after which any program may take it.
@@ -228,15 +240,15 @@ impl Filter {
     /// Dropping the filter does the same but cannot tell of an error.
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
-        self.engine.close()
+        self.engine.close().map_err(|error| self.blame(error))
     }
 
     /// Takes a key out of a counting filter.
     ///
-    /// A key that is certainly not in gives [`Error::NotPresent`](crate::Error::NotPresent) and changes nothing. Taking out a
+    /// A key that is certainly not in gives [`Error::NotPresent`] and changes nothing. Taking out a
     /// key that was never added, and is reported as present by mistake, may lose others: only take
     /// out what was added. Of a filter with several segments, a key that more than one seems to
-    /// hold gives [`Error::Ambiguous`](crate::Error::Ambiguous).
+    /// hold gives [`Error::Ambiguous`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -254,18 +266,18 @@ impl Filter {
     /// assert!(matches!(filter.remove(b"sheep"), Err(Error::NotPresent)));
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
-    pub fn remove(&self, key: &[u8]) -> Result<()> {
-        self.engine.remove_hash(self.hasher.hash(key))
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.remove_hash(self.hasher.hash(key))
     }
 
     /// Takes the key of a hash out of a counting filter.
     pub fn remove_hash(&self, hash: u64) -> Result<()> {
-        self.engine.remove_hash(hash)
+        self.engine.remove_hash(hash).map_err(|error| self.blame(error))
     }
 
     /// How often a key may have been added to a counting filter: the smallest of its counters, so
     /// never too low below 15, where counters stay. `None` in a plain filter.
-    pub fn count_estimate(&self, key: &[u8]) -> Option<u8> {
+    pub fn count_estimate(&self, key: impl AsRef<[u8]>) -> Option<u8> {
         self.engine.count_hash(self.hasher.hash(key))
     }
 
@@ -290,7 +302,7 @@ impl Filter {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn rotate(&self) -> Result<()> {
-        self.engine.rotate()
+        self.engine.rotate().map_err(|error| self.blame(error))
     }
 
     /// Segments in use: more than one in a filter that has grown or rotated.
@@ -331,7 +343,7 @@ impl Filter {
     /// Sets a pair, or removes it; durable with the next checkpoint or close. Threads may set
     /// different pairs at the same time.
     pub fn set_metadata(&self, key: &str, value: Option<&str>) -> Result<()> {
-        self.engine.set_metadata(key, value)
+        self.engine.set_metadata(key, value).map_err(|error| self.blame(error))
     }
 
     /// Pages whose checksums were replaced in this session without proof that they are what was
@@ -339,7 +351,7 @@ impl Filter {
     /// which cells are new. 0 when every checkpoint could hold its pages against the records.
     ///
     /// A checkpoint that finds a page that is not what was written, because something changed the
-    /// file under this handle, is [`Error::Damaged`](crate::Error::Damaged) and changes nothing.
+    /// file under this handle, is [`Error::Damaged`] and changes nothing.
     pub fn pages_unverified(&self) -> u64 {
         self.engine.pages_unverified()
     }

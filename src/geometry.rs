@@ -38,6 +38,36 @@ pub(crate) const fn reduce(value: u64, range: u64) -> u64 {
     ((value as u128 * range as u128) >> 64) as u64
 }
 
+/// What a cell is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum CellKind {
+    /// One bit: keys can be added.
+    #[default]
+    Plain,
+    /// A 4-bit counter: keys can be added and taken out.
+    Counting,
+}
+
+impl CellKind {
+    /// Bits a cell takes in the data.
+    pub const fn bits(self) -> u32 {
+        match self {
+            CellKind::Plain => 1,
+            CellKind::Counting => 4,
+        }
+    }
+
+    /// The name used on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CellKind::Plain => "plain",
+            CellKind::Counting => "counting",
+        }
+    }
+}
+
 /// How the cells of a filter are arranged, and so how many places a look-up touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
@@ -88,7 +118,7 @@ impl std::str::FromStr for Layout {
 /// B blocks × k rows × w cells: where the cells of a hash are.
 ///
 /// ```
-/// use bloomfile::Geometry;
+/// use bloomfile::geometry::Geometry;
 ///
 /// // The textbook matrix of 3 rows with 5 bits each.
 /// let geometry = Geometry::rows(3, 5)?;
@@ -103,6 +133,8 @@ pub struct Geometry {
     rows: u32,
     blocks: u64,
     row_cells: u64,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    cells: CellKind,
 }
 
 impl Geometry {
@@ -158,13 +190,31 @@ impl Geometry {
             let range = if single { "this layout has 1" } else { "it must be at least 1" };
             return Err(Error::parameter("blocks", blocks, range));
         }
-        let geometry = Geometry { layout, rows, blocks, row_cells };
-        // The widest cell is 4 bits, which makes the largest padding.
-        let span = u128::from(blocks) * u128::from(geometry.block_span(4));
+        let geometry = Geometry { layout, rows, blocks, row_cells, cells: CellKind::Plain };
+        // The widest cell makes the largest padding.
+        let widest = geometry.with_cells(CellKind::Counting);
+        let span = u128::from(blocks) * u128::from(widest.block_span());
         if span > u128::from(MAX_CELLS) {
             return Err(Error::parameter("size", format!("{span} cells"), "the limit is 2^52"));
         }
         Ok(geometry)
+    }
+
+    /// The same with cells of another kind: B, k and w do not depend on it (F-58).
+    ///
+    /// ```
+    /// # use bloomfile::{CellKind, geometry::Geometry};
+    /// let bits = Geometry::page(7, 10)?;
+    /// assert_eq!(bits.with_cells(CellKind::Counting).pages(), 4 * bits.pages());
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub const fn with_cells(self, cells: CellKind) -> Self {
+        Geometry { cells, ..self }
+    }
+
+    /// What a cell is.
+    pub const fn cell_kind(&self) -> CellKind {
+        self.cells
     }
 
     /// The layout.
@@ -215,85 +265,85 @@ impl Geometry {
 
     /// Where the cell of a hash in row `row` stands among all cells of the data (F-56).
     #[inline(always)]
-    pub const fn address(&self, hash: u64, row: u32, cell_bits: u32) -> u64 {
-        self.block(hash) * self.block_span(cell_bits)
-            + row as u64 * self.row_span(cell_bits)
-            + self.cell(hash, row)
+    pub const fn address(&self, hash: u64, row: u32) -> u64 {
+        self.block(hash) * self.block_span() + row as u64 * self.row_span() + self.cell(hash, row)
+    }
+
+    /// Cells that a page has room for.
+    pub(crate) const fn cells_per_page(&self) -> u64 {
+        8 * PAGE_BYTES / self.cells.bits() as u64
     }
 
     /// Distance from one row of a block to the next, in cells (F-56).
-    pub const fn row_span(&self, cell_bits: u32) -> u64 {
+    pub const fn row_span(&self) -> u64 {
         match self.layout {
             // Each row starts on a page, so that the page table tells the fill of each row.
-            Layout::Rows => self.row_cells.next_multiple_of(8 * PAGE_BYTES / cell_bits as u64),
+            Layout::Rows => self.row_cells.next_multiple_of(self.cells_per_page()),
             Layout::Flat => 0,
             Layout::Page | Layout::Line => self.row_cells,
         }
     }
 
     /// Distance from one block to the next, in cells (F-56).
-    pub const fn block_span(&self, cell_bits: u32) -> u64 {
+    pub const fn block_span(&self) -> u64 {
         match self.layout {
-            Layout::Rows => self.rows as u64 * self.row_span(cell_bits),
-            Layout::Flat => self.row_cells.next_multiple_of(8 * PAGE_BYTES / cell_bits as u64),
+            Layout::Rows => self.rows as u64 * self.row_span(),
+            Layout::Flat => self.row_cells.next_multiple_of(self.cells_per_page()),
             Layout::Page => PAGE_BLOCK_CELLS,
             Layout::Line => LINE_BLOCK_CELLS,
         }
     }
 
     /// Pages of data that a segment of this geometry takes (F-57).
-    pub const fn pages(&self, cell_bits: u32) -> u64 {
-        let bits = self.blocks as u128 * self.block_span(cell_bits) as u128 * cell_bits as u128;
+    pub const fn pages(&self) -> u64 {
+        let bits = self.blocks as u128 * self.block_span() as u128 * self.cells.bits() as u128;
         bits.div_ceil(8 * PAGE_BYTES as u128) as u64
     }
 
     /// The cells of a row or block, and how many of them from its start a key can fall on; the
     /// others stay zero (F-58).
-    const fn unit(&self, cell_bits: u32) -> (u64, u64) {
+    const fn unit(&self) -> (u64, u64) {
         match self.layout {
-            Layout::Rows => (self.row_span(cell_bits), self.row_cells),
-            Layout::Flat => (self.block_span(cell_bits), self.row_cells),
-            Layout::Page | Layout::Line => {
-                (self.block_span(cell_bits), self.rows as u64 * self.row_cells)
-            }
+            Layout::Rows => (self.row_span(), self.row_cells),
+            Layout::Flat => (self.block_span(), self.row_cells),
+            Layout::Page | Layout::Line => (self.block_span(), self.rows as u64 * self.row_cells),
         }
     }
 
     /// Cells among the first `address` ones that a key can fall on.
-    const fn usable_before(&self, address: u64, cell_bits: u32) -> u64 {
-        let (unit, used) = self.unit(cell_bits);
-        let end = self.blocks * self.block_span(cell_bits);
+    const fn usable_before(&self, address: u64) -> u64 {
+        let (unit, used) = self.unit();
+        let end = self.blocks * self.block_span();
         let address = if address < end { address } else { end };
         let rest = address % unit;
         address / unit * used + if rest < used { rest } else { used }
     }
 
     /// Whether a key can fall on the cell with this address (F-56).
-    pub(crate) const fn is_usable(&self, address: u64, cell_bits: u32) -> bool {
-        let (unit, used) = self.unit(cell_bits);
-        address < self.blocks * self.block_span(cell_bits) && address % unit < used
+    pub(crate) const fn is_usable(&self, address: u64) -> bool {
+        let (unit, used) = self.unit();
+        address < self.blocks * self.block_span() && address % unit < used
     }
 
     /// Cells of a data page that a key can fall on.
-    pub(crate) const fn page_cells(&self, page: u64, cell_bits: u32) -> u64 {
-        let span = 8 * PAGE_BYTES / cell_bits as u64;
-        self.usable_before((page + 1) * span, cell_bits)
-            - self.usable_before(page * span, cell_bits)
+    pub(crate) const fn page_cells(&self, page: u64) -> u64 {
+        let span = self.cells_per_page();
+        self.usable_before((page + 1) * span) - self.usable_before(page * span)
     }
 
-    /// How many of the cells of a 64-bit word, from its lowest on, a key can fall on.
-    pub(crate) const fn word_cells(&self, word: u64, cell_bits: u32) -> u64 {
-        let span = 64 / cell_bits as u64;
-        self.usable_before((word + 1) * span, cell_bits)
-            - self.usable_before(word * span, cell_bits)
+    /// How many bits of a 64-bit word, from its lowest on, belong to cells that a key can fall on.
+    pub(crate) const fn word_bits(&self, word: u64) -> u64 {
+        let bits = self.cells.bits() as u64;
+        let span = 64 / bits;
+        (self.usable_before((word + 1) * span) - self.usable_before(word * span)) * bits
     }
 
     /// Pages whose ones are counted together: those of one row of the `rows` layout, each of which
     /// starts on a page, and all pages of the others.
-    pub(crate) const fn row_pages(&self, cell_bits: u32) -> u64 {
+    pub(crate) const fn row_pages(&self) -> u64 {
         match self.layout {
-            Layout::Rows => self.row_span(cell_bits) * cell_bits as u64 / (8 * PAGE_BYTES),
-            _ => self.pages(cell_bits),
+            Layout::Rows => self.row_span() * self.cells.bits() as u64 / (8 * PAGE_BYTES),
+            _ => self.pages(),
         }
     }
 
@@ -316,7 +366,7 @@ impl Geometry {
     /// The geometry after folding `factor` neighbours into one (F-59).
     ///
     /// ```
-    /// # use bloomfile::Geometry;
+    /// # use bloomfile::geometry::Geometry;
     /// let geometry = Geometry::line(8, 12)?;
     /// assert_eq!(geometry.folded(3)?, Geometry::line(8, 4)?);
     /// assert!(geometry.folded(5).is_err());
@@ -343,7 +393,7 @@ impl Geometry {
 
 impl std::fmt::Display for Geometry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Geometry { layout, rows, blocks, row_cells } = self;
+        let Geometry { layout, rows, blocks, row_cells, .. } = self;
         match layout {
             Layout::Rows => write!(f, "rows: {rows} rows of {row_cells} cells"),
             Layout::Flat => write!(f, "flat: {rows} functions on {row_cells} cells"),

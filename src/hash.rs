@@ -1,7 +1,7 @@
 //! Key bytes → 64-bit hash (format-spec.md, F-40 to F-43).
 //!
 //! The hash is SeaHash. The crate's function is not inlined, so short keys would pay more for the
-//! call than for the hashing; keys of up to [`SHORT`] bytes take a twin of our own, held equal to
+//! call than for the hashing; keys of up to 64 bytes take a twin of our own, held equal to
 //! the crate bit for bit by the tests.
 
 /// Longest key, in bytes, that takes the inlined path.
@@ -36,7 +36,7 @@ pub(crate) const fn split_mix(start: u64, index: u64) -> u64 {
 /// Hash a key once and ask several filters with `contains_hash`.
 ///
 /// ```
-/// use bloomfile::Hasher;
+/// use bloomfile::hash::Hasher;
 ///
 /// let hasher = Hasher::new(0);
 /// assert_eq!(hasher.hash(b""), 14492805990617963705);
@@ -77,13 +77,13 @@ impl Hasher {
 
     /// The hash of a key.
     #[inline(always)]
-    pub fn hash(&self, key: &[u8]) -> u64 {
-        self.hash_by(key, diffuse)
+    pub fn hash(&self, key: impl AsRef<[u8]>) -> u64 {
+        self.hash_by(key.as_ref(), diffuse)
     }
 
-    /// The hash of a key, by a call: for the rarer of two ways, so that they do not both carry it.
+    /// The hash of a key, not inlined: for the slow one of two ways, so that they do not both carry it.
     #[inline(never)]
-    pub(crate) fn hash_elsewhere(&self, key: &[u8]) -> u64 {
+    pub(crate) fn hash_by_call(&self, key: &[u8]) -> u64 {
         self.hash(key)
     }
 

@@ -25,14 +25,14 @@
 //! | you have | you want | take |
 //! | --- | --- | --- |
 //! | keys that arrive over time | add and ask, durably | [`Options::create`], [`Filter::open`] |
-//! | all the keys at once | a file to ship | [`Options::build`] |
-//! | a file | to ask it | [`Reader`] |
-//! | several files | one file, or a smaller one | [`SetOperation`], [`Filter::union_from`] |
-//! | two files | to know how they relate | [`compare`] |
-//! | many files | to know which may hold a key | [`Readers`], [`Except`] |
-//! | a file | to know what it is and whether it is sound | [`inspect`], [`verify`] |
-//! | a file | to know what each byte of it is | [`explain()`] |
-//! | a damaged file and no copy | to go on, with more "maybe" than before | [`repair()`] |
+//! | all the keys at once | a file to ship | [`Options::start_build`] |
+//! | a file, or its bytes | to ask it | [`Reader`] |
+//! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
+//! | two files | to know how they relate | [`ops::compare`] |
+//! | many files | to know which may hold a key | [`ops::Readers`] |
+//! | a file | to know what it is and whether it is sound | [`report::inspect`], [`report::verify`] |
+//! | a file | to know what each byte of it is | [`report::explain`] |
+//! | a damaged file and no copy | to go on, with more "maybe" than before | [`ops::repair`] |
 //! | numbers of keys and rates | to decide on a size | [`plan`] |
 //!
 //! **A "no" is certain.** Every byte of a file is under a checksum, and a [`Reader`] checks a page
@@ -43,9 +43,21 @@
 //! comes after a page was checked, and pages that a power cut or a full journal left without a
 //! checksum (`pages_unverifiable`), are not seen.
 //!
-//! Files are replaced by renaming others over them, as [`Options::build`] does. A file that another
-//! program cuts short or writes over while it is mapped raises SIGBUS, as does a disk that fails:
-//! [`Access::Memory`] maps nothing, [`catch_bus_errors`] ends the process with a message.
+//! **Deleting.** Bits cannot be taken out of a filter, because other keys may share them. Counters can
+//! ([`CellKind::Counting`], [`Filter::remove`]), in four times the space. Or the deleted keys go into a
+//! second filter, and a key counts as held when the first may hold it and the second does not: then a
+//! false positive of the second hides a key that was never deleted, so that a "no" of the pair is not
+//! certain any more. Ask the second one by [`Reader::try_contains`], so that damage does not delete.
+//!
+//! **Replacing.** Files are replaced by renaming others over them, as [`Options::start_build`] does. A
+//! file that another program cuts short or writes over while it is mapped raises SIGBUS, as does a disk
+//! that fails: [`reader::Access::Memory`] maps nothing, [`process::catch_bus_errors`] ends the process
+//! with a message.
+//!
+//! **Features.** `files` (default): mapping, locks and writing. Without it the crate needs no operating
+//! system and compiles for `wasm32-unknown-unknown`: it plans, and reads, inspects, verifies, explains
+//! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on). `serde`: reports
+//! implement `Serialize`.
 //!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with
@@ -53,47 +65,54 @@
 //!
 //! The bytes of a file are specified in `format-spec.md`.
 
+// What writes files is there for writers: a build without them leaves some of it unused.
+#![cfg_attr(not(feature = "files"), allow(dead_code, unused_imports, reason = "parts for writers"))]
+
+#[cfg(feature = "files")]
 mod builder;
-mod engine;
 mod error;
-mod examine;
-mod fill;
-mod filter;
+mod file;
+#[cfg(feature = "files")]
+pub mod filter;
 mod format;
-mod geometry;
-mod hash;
+pub mod geometry;
+pub mod hash;
 mod kernel;
-mod ops;
-mod options;
+pub mod ops;
+#[cfg(feature = "files")]
+pub mod options;
 pub mod plan;
+#[cfg(feature = "files")]
+pub mod process;
 mod random;
-mod reader;
-mod report;
+pub mod reader;
+pub mod report;
 mod storage;
 mod sync;
+#[cfg(feature = "files")]
+mod writer;
 
-pub use builder::Builder;
 pub use error::{Error, Result};
-pub use filter::Filter;
-pub use format::{CellKind, FORMAT_VERSION, State, WhenFull};
-pub use geometry::{
-    Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
-};
-pub use hash::Hasher;
-pub use ops::{
-    Absorbed, Comparison, Contents, Derivation, Except, InputSummary, PageComparison, PageRun,
-    ParameterPair, Progress, Readers, Relation, SetOperation, compare,
-};
-pub use options::{GrowthStage, Options};
+pub use format::{FORMAT_VERSION, WhenFull};
+pub use geometry::CellKind;
 pub use plan::Plan;
-pub use reader::{Access, ReadOptions, Reader, ReaderStats};
-pub use report::{
-    BlockLoads, Detail, Explained, Health, Inspection, LoadBin, PageInspection, Recovery, Repair,
-    SegmentInspection, Verification, block_loads, explain, inspect, inspect_pages, repair, verify,
+pub use reader::{ReadOptions, Reader};
+#[cfg(feature = "files")]
+pub use {builder::Builder, filter::Filter, options::Options};
+
+/// Handles are shared between threads: a field that cannot be would be noticed here.
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Reader>();
+    shared_between_threads::<ops::Readers>();
+    #[cfg(feature = "files")]
+    {
+        shared_between_threads::<Filter>();
+        shared_between_threads::<Builder>();
+    }
 };
-pub use storage::{catch_bus_errors, discard_unfinished};
 
 /// Runs the README's example.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "files"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

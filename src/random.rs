@@ -21,3 +21,15 @@ pub(crate) fn uuid_from(words: [u64; 2], version: u8) -> [u8; 16] {
     uuid[8] = (uuid[8] & 0x3f) | 0x80;
     uuid
 }
+
+/// A UUID in its usual form.
+pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}

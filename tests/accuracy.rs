@@ -8,7 +8,10 @@
 use std::ops::Range;
 
 use bloomfile::plan::false_positive_rate;
-use bloomfile::{Geometry, Layout, Options, Plan, Reader};
+use bloomfile::{
+    Options, Plan, Reader,
+    geometry::{Geometry, Layout},
+};
 
 /// Writes key number `n` of a family.
 type Family = fn(u64, &mut Vec<u8>);
@@ -38,7 +41,8 @@ fn each_key(family: Family, numbers: impl Iterator<Item = u64>, mut visit: impl 
 fn filter(geometry: Geometry, keys: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Reader {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("filter");
-    let mut builder = Options::new().geometry(geometry).journal_bytes(0).build(&path).unwrap();
+    let mut builder =
+        Options::new().geometry(geometry).journal_bytes(0).start_build(&path).unwrap();
     keys(&mut |key| {
         builder.add(key);
     });
@@ -183,14 +187,14 @@ fn one_byte_keys() {
         for seed in 0..SEEDS {
             let path = folder.path().join("filter");
             let options = Options::new().geometry(geometry).seed(seed).journal_bytes(0);
-            let mut builder = options.replace(true).build(&path).unwrap();
+            let mut builder = options.replace(true).start_build(&path).unwrap();
             (0..=255u8).step_by(2).for_each(|byte| {
-                builder.add(&[byte]);
+                builder.add([byte]);
             });
             builder.finish().unwrap();
             let reader = Reader::open(&path).unwrap();
-            assert!((0..=255u8).step_by(2).all(|byte| reader.contains(&[byte])));
-            found += (1..=255u8).step_by(2).filter(|&byte| reader.contains(&[byte])).count() as u64;
+            assert!((0..=255u8).step_by(2).all(|byte| reader.contains([byte])));
+            found += (1..=255u8).step_by(2).filter(|&byte| reader.contains([byte])).count() as u64;
         }
         // The keys of one filter share its fill, so that chance is wider than binomial: count one
         // filter in two.
@@ -208,7 +212,7 @@ fn the_empty_key_is_a_key() {
         let without = filter(geometry, |add| add(b"\0"));
         assert!(!without.contains(b""), "{geometry}");
         let with = filter(geometry, |add| add(b""));
-        assert!(with.contains(b"") && !with.contains(b"\0") && !with.contains(&[0; 8]));
+        assert!(with.contains(b"") && !with.contains(b"\0") && !with.contains([0; 8]));
         let others = count(&with, LITTLE_ENDIAN, 0..100_000, 1);
         let expected = 100_000.0 * false_positive_rate(&geometry, 1);
         assert!((others as f64) <= expected + 3.0 * expected.sqrt() + 1.0, "{geometry}: {others}");

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 
-use bloomfile::{Layout, Options, ReadOptions};
+use bloomfile::{Options, ReadOptions, geometry::Layout};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };

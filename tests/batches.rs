@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bloomfile::{Filter, Layout, Options};
+use bloomfile::{Filter, Options, geometry::Layout};
 
 /// A key of a set.
 fn key(set: u64, number: u64) -> [u8; 16] {
@@ -19,7 +19,7 @@ fn new_filter(folder: &tempfile::TempDir, name: &str, layout: Layout) -> Filter 
 
 /// The data, which stands at the end of the file.
 fn data(folder: &tempfile::TempDir, name: &str, filter: Filter) -> Vec<u8> {
-    let bytes = filter.geometry().pages(1) as usize * 4096;
+    let bytes = filter.geometry().pages() as usize * 4096;
     filter.close().unwrap();
     let file = std::fs::read(folder.path().join(name)).unwrap();
     file[file.len() - bytes..].to_vec()
@@ -73,7 +73,7 @@ fn batches_of_several_threads_lose_nothing() {
         let check = |filter: &Filter| {
             for thread in 0..4 {
                 for i in 0..5000 {
-                    assert!(filter.contains(&key(thread / (1 + i % 2), i)), "{layout}");
+                    assert!(filter.contains(key(thread / (1 + i % 2), i)), "{layout}");
                 }
             }
         };

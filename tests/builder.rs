@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bloomfile::{Builder, Layout, Options};
+use bloomfile::{Builder, Options, geometry::Layout};
 
 /// Enough for several regions of every blocked layout, several threads and more than one round.
 const KEYS: u64 = 1_200_000;
@@ -22,7 +22,7 @@ fn built(path: &Path, layout: Layout, fill: impl FnOnce(&mut Builder) -> u64) ->
         .false_positive_rate(0.02)
         .layout(layout)
         .replace(true)
-        .build(path)
+        .start_build(path)
         .unwrap();
     let new = fill(&mut builder);
     assert_eq!(builder.adds(), new);

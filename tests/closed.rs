@@ -7,7 +7,10 @@ mod common;
 use std::path::Path;
 
 use bloomfile::{
-    CellKind, Filter, Geometry, Options, Reader, SetOperation, inspect, repair, verify,
+    CellKind, Filter, Options, Reader,
+    geometry::Geometry,
+    ops::{SetOperation, repair},
+    report::{inspect, verify},
 };
 use common::*;
 
@@ -40,7 +43,7 @@ fn kinds() -> Vec<(&'static str, Options)> {
 
 fn add(filter: &Filter, keys: std::ops::Range<u64>) {
     for key in keys {
-        filter.add(&key.to_le_bytes()).unwrap();
+        filter.add(key.to_le_bytes()).unwrap();
     }
 }
 
@@ -87,7 +90,7 @@ fn f88_a_closed_file_holds_no_records() {
             assert_eq!(reader.mark(), session, "{kind}");
             if kind != "rotating" {
                 let last = session * 10_000..session * 10_000 + count;
-                assert!(last.into_iter().all(|key| reader.contains(&key.to_le_bytes())), "{kind}");
+                assert!(last.into_iter().all(|key| reader.contains(key.to_le_bytes())), "{kind}");
             }
         }
     }
@@ -100,8 +103,8 @@ fn f88_new_files_hold_no_records() {
     let live = options().create(folder.at("live")).unwrap();
     add(&live, 0..500);
     live.sync().unwrap();
-    let mut builder = options().build(folder.at("built")).unwrap();
-    (0..500u64).for_each(|key| assert!(builder.add(&key.to_le_bytes()) || key > 0));
+    let mut builder = options().start_build(folder.at("built")).unwrap();
+    (0..500u64).for_each(|key| assert!(builder.add(key.to_le_bytes()) || key > 0));
     builder.finish().unwrap();
     let counting = options().kind(CellKind::Counting).create(folder.at("counting")).unwrap();
     add(&counting, 0..500);

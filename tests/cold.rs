@@ -7,7 +7,10 @@
 use std::fs::File;
 use std::path::Path;
 
-use bloomfile::{Geometry, Options, PAGE_BYTES, Reader};
+use bloomfile::{
+    Options, Reader,
+    geometry::{Geometry, PAGE_BYTES},
+};
 use rustix::fs::{Advice, fadvise};
 
 /// Bytes that this process has had the disk read.
@@ -25,7 +28,7 @@ fn forget(path: &Path) {
 
 /// Pages that look-ups of present keys read, each from a cold file.
 fn pages_read(path: &Path, geometry: Geometry) -> Option<Vec<u64>> {
-    let mut builder = Options::new().geometry(geometry).replace(true).build(path).unwrap();
+    let mut builder = Options::new().geometry(geometry).replace(true).start_build(path).unwrap();
     let keys: Vec<[u8; 8]> = (0..8u64).map(u64::to_le_bytes).collect();
     builder.add_batch(&keys);
     builder.finish().unwrap();

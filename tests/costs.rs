@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bloomfile::{Detail, Error, Filter, ReadOptions, Reader, explain, inspect, verify};
+use bloomfile::{
+    Error, Filter, ReadOptions, Reader,
+    report::{Detail, explain, inspect, verify},
+};
 use support::*;
 use tempfile::TempDir;
 
@@ -95,7 +98,7 @@ fn f39_a_sparse_terabyte_is_refused_at_once() {
         let path = sparse(&folder, state);
         let refused = |what: &str, work: fn(&Path) -> bloomfile::Result<()>| {
             let path = path.clone();
-            let error = soon(what, move || work(&path)).unwrap_err();
+            let error = soon(what, move || work(&path)).unwrap_err().into_cause();
             assert!(matches!(error, Error::PageEntry { page: 0, .. }), "{what}: {error}");
         };
         refused("inspect", |path| inspect(path).map(drop));
@@ -167,6 +170,7 @@ fn f64_entries_that_no_page_can_have_are_refused_everywhere() {
         std::fs::write(&path, &bytes).unwrap();
         let what = format!("page {page}: crc {crc:#x}, ones {ones}");
         let refused = |error: Error| {
+            let error = error.into_cause();
             let entry =
                 matches!(error, Error::PageEntry { page: found, .. } if found == page as u64);
             // The sum in the slot may be more than there are cells, which is judged before.

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{CellKind, Error, Filter, Geometry, Options, verify};
+use bloomfile::{CellKind, Error, Filter, Options, geometry::Geometry, report::verify};
 use common::*;
 
 const KEYS: u64 = 3_000;
@@ -66,7 +66,7 @@ fn create(folder: &Folder, kind: &str, name: &str) -> PathBuf {
 
 fn keys_found(path: &Path) -> usize {
     let reader = bloomfile::Reader::open(path).unwrap();
-    (0..KEYS).filter(|key| reader.contains(&key.to_le_bytes())).count()
+    (0..KEYS).filter(|key| reader.contains(key.to_le_bytes())).count()
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn f79_killed_adds_and_removals_count_each_key_once() {
         for seed in 0..4 {
             let path = create(&folder, kind, &format!("{kind}-{seed}"));
             let (path, killed) = go_on_after_kills(&folder, path, 2 * seed, |filter, number| {
-                filter.add(&number.to_le_bytes()).map(drop)
+                filter.add(number.to_le_bytes()).map(drop)
             });
             kills += killed;
             assert_eq!(keys_found(&path), KEYS as usize, "{kind}: {seed}");
             let (path, killed) =
                 go_on_after_kills(&folder, path, 2 * seed + 1, |filter, number| {
-                    match filter.remove(&number.to_le_bytes()) {
+                    match filter.remove(number.to_le_bytes()) {
                         // A key that two segments seem to hold stays where it is.
                         Err(Error::Ambiguous) => Ok(()),
                         result => result,
@@ -107,13 +107,13 @@ fn f79_changes_without_a_sync_leave_nothing_behind() {
     let path = create(&folder, "plain", "live");
     let before = data(&path);
     let filter = Filter::open(&path).unwrap();
-    (0..KEYS).for_each(|key| assert!(filter.add(&key.to_le_bytes()).is_ok()));
-    assert!((0..KEYS).all(|key| filter.contains(&key.to_le_bytes())));
+    (0..KEYS).for_each(|key| assert!(filter.add(key.to_le_bytes()).is_ok()));
+    assert!((0..KEYS).all(|key| filter.contains(key.to_le_bytes())));
     let copy = folder.at("killed");
     std::fs::copy(&path, &copy).unwrap();
     assert!(data(&copy) == before);
     let recovered = Filter::open(&copy).unwrap();
-    assert_eq!((0..KEYS).filter(|key| recovered.contains(&key.to_le_bytes())).count(), 0);
+    assert_eq!((0..KEYS).filter(|key| recovered.contains(key.to_le_bytes())).count(), 0);
     recovered.close().unwrap();
     filter.close().unwrap();
     assert_eq!(keys_found(&path), KEYS as usize);

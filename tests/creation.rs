@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bloomfile::{Error, Filter, Geometry, Options, Reader};
+use bloomfile::{Error, Filter, Options, Reader, geometry::Geometry};
 
 fn options() -> Options {
     Options::new().capacity(100_000).false_positive_rate(0.01).journal_bytes(4096)
@@ -13,7 +13,10 @@ fn options() -> Options {
 
 /// Tries both ways of making a file.
 fn errors(options: &Options, path: &Path) -> Vec<Error> {
-    vec![options.create(path).unwrap_err(), options.build(path).map(drop).unwrap_err()]
+    vec![
+        options.create(path).unwrap_err().into_cause(),
+        options.start_build(path).map(drop).unwrap_err().into_cause(),
+    ]
 }
 
 fn names(folder: &Path) -> Vec<PathBuf> {
@@ -128,10 +131,10 @@ fn over_an_existing_file() {
     assert_eq!(names(folder.path()), [PathBuf::from("filter"), PathBuf::from("link")]);
     // A file that came into being while the new one was built is not replaced either.
     let late = folder.path().join("late");
-    let mut builder = options().build(&late).unwrap();
+    let mut builder = options().start_build(&late).unwrap();
     builder.add(b"key");
     std::fs::write(&late, "first").unwrap();
-    assert!(matches!(builder.finish(), Err(Error::Exists)));
+    assert!(matches!(builder.finish().map_err(Error::into_cause), Err(Error::Exists)));
     assert_eq!(std::fs::read(&late).unwrap(), b"first");
     assert_eq!(names(folder.path()).len(), 3);
     // Asked to, it replaces.
@@ -159,7 +162,7 @@ fn over_a_file_that_is_being_written_or_a_folder() {
 #[test]
 fn a_builder_that_is_dropped_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut builder = options().build(folder.path().join("filter")).unwrap();
+    let mut builder = options().start_build(folder.path().join("filter")).unwrap();
     builder.add(b"key");
     if cfg!(target_os = "linux") {
         assert!(names(folder.path()).is_empty(), "it has no name yet");

@@ -5,7 +5,10 @@
 mod common;
 
 use bloomfile::plan::*;
-use bloomfile::{Geometry, Layout, Plan};
+use bloomfile::{
+    Plan,
+    geometry::{Geometry, Layout},
+};
 // All different, as the hashes of different keys are.
 use common::random as hash;
 
@@ -241,12 +244,12 @@ fn blocked_rate_at_fill_is_above_the_mean_fill_to_the_power_of_k() {
 fn verdict(options: bloomfile::Options, hashes: impl Iterator<Item = u64>) -> (LoadVerdict, f64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("loads.bloom");
-    let mut builder = options.build(&path).unwrap();
+    let mut builder = options.start_build(&path).unwrap();
     hashes.for_each(|hash| {
         builder.add_hash(hash);
     });
     builder.finish().unwrap();
-    let loads = bloomfile::block_loads(&path).unwrap();
+    let loads = bloomfile::report::block_loads(&path).unwrap();
     let observed: u64 = loads[0].bins.iter().map(|bin| bin.observed).sum();
     let expected: f64 = loads[0].bins.iter().map(|bin| bin.expected).sum();
     assert_eq!(observed, loads[0].blocks);

@@ -6,7 +6,10 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use bloomfile::{CellKind, Detail, Error, Explained, Options, explain};
+use bloomfile::{
+    CellKind, Error, Options,
+    report::{Detail, Explained, explain},
+};
 
 const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
 
@@ -178,7 +181,8 @@ fn a_file_that_is_something_else_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text");
     std::fs::write(&path, "sheep\n").unwrap();
-    let error = explain(&path, Detail::Summary, |_| ControlFlow::Continue(())).unwrap_err();
+    let error =
+        explain(&path, Detail::Summary, |_| ControlFlow::Continue(())).unwrap_err().into_cause();
     assert!(matches!(error, Error::NotABloomfile { .. }), "{error}");
 }
 
@@ -197,7 +201,8 @@ fn a_listener_may_stop() {
 fn many_pages_are_told_together() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large.bloom");
-    let mut builder = Options::new().capacity(1_000_000).false_positive_rate(0.01).build(&path);
+    let mut builder =
+        Options::new().capacity(1_000_000).false_positive_rate(0.01).start_build(&path);
     builder.as_mut().unwrap().add(b"key");
     builder.unwrap().finish().unwrap();
     let all = explained(&path, Detail::Summary);
@@ -219,11 +224,11 @@ fn every_kind_of_file_is_explained() {
         let path = folder.path().join(name);
         let filter = options.create(&path).unwrap();
         for key in 0..7000u32 {
-            filter.add(&key.to_le_bytes()).unwrap();
+            filter.add(key.to_le_bytes()).unwrap();
         }
         filter.sync_with_mark(5).unwrap();
         for key in 7000..7050u32 {
-            filter.add(&key.to_le_bytes()).unwrap();
+            filter.add(key.to_le_bytes()).unwrap();
         }
         filter.sync_with_mark(6).unwrap();
         let crashed = folder.path().join(format!("{name}-crashed"));

@@ -4,17 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Error, Filter, Reader, inspect, verify};
+use bloomfile::{
+    Error, Filter, Reader,
+    report::{inspect, verify},
+};
 
 /// Writes a file and collects the errors of everyone who opens it.
 fn errors(folder: &Path, bytes: &[u8]) -> Vec<Error> {
     let path = folder.join("file");
     std::fs::write(&path, bytes).unwrap();
     let errors = vec![
-        Reader::open(&path).unwrap_err(),
-        Filter::open(&path).unwrap_err(),
-        inspect(&path).unwrap_err(),
-        verify(&path).unwrap_err(),
+        Reader::open(&path).unwrap_err().into_cause(),
+        Filter::open(&path).unwrap_err().into_cause(),
+        inspect(&path).unwrap_err().into_cause(),
+        verify(&path).unwrap_err().into_cause(),
     ];
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "opening changed it");
     errors
@@ -117,9 +120,9 @@ fn a_folder_is_no_filter_and_a_missing_file_is_a_system_error() {
     for open in
         [|path: &Path| Reader::open(path).map(drop), |path: &Path| Filter::open(path).map(drop)]
     {
-        let error = open(folder.path()).unwrap_err();
+        let error = open(folder.path()).unwrap_err().into_cause();
         assert!(matches!(error, Error::NotABloomfile { .. }), "{error}");
-        let error = open(&missing).unwrap_err();
+        let error = open(&missing).unwrap_err().into_cause();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         assert!(!error.is_bad_file());
     }

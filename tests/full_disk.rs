@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bloomfile::{Error, Filter, Options, verify};
+use bloomfile::{Error, Filter, Options, report::verify};
 
 /// Says to a process that it is the child of a test, and where its small disk is.
 const DISK: &str = "BLOOMFILE_TEST_DISK";
@@ -94,19 +94,19 @@ fn key(number: u64) -> [u8; 8] {
 
 fn add(filter: &Filter, numbers: std::ops::Range<u64>) {
     for number in numbers {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
 }
 
 fn assert_holds(filter: &Filter, keys: u64) {
-    let missing = (0..keys).filter(|&number| !filter.contains(&key(number))).count();
+    let missing = (0..keys).filter(|&number| !filter.contains(key(number))).count();
     assert_eq!(missing, 0, "of {keys} keys");
 }
 
 #[track_caller]
 fn assert_full(result: Result<(), Error>) {
-    match result {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {}
+    match result.map_err(Error::into_cause) {
+        Err(Error::Io { error, .. }) if error.kind() == ErrorKind::StorageFull => {}
         other => panic!("{other:?}"),
     }
 }
@@ -138,12 +138,12 @@ fn creates_on_a_full_disk() {
     let path = disk.join("keys.bloom");
     let large = Options::new().capacity(100_000_000).false_positive_rate(0.01);
     assert_full(large.create(&path).map(drop));
-    assert_full(large.build(&path).map(drop));
+    assert_full(large.start_build(&path).map(drop));
     assert!(names(&disk).is_empty(), "{:?}", names(&disk));
 
     let filler = fill(&disk);
     assert_full(options().create(&path).map(drop));
-    assert_full(options().build(&path).map(drop));
+    assert_full(options().start_build(&path).map(drop));
     assert_eq!(names(&disk), ["filler"]);
 
     std::fs::remove_file(filler).unwrap();

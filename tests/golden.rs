@@ -7,7 +7,9 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use bloomfile::{
-    CellKind, Filter, Geometry, Health, Options, ReadOptions, Reader, inspect, verify,
+    CellKind, Filter, Options, ReadOptions, Reader,
+    geometry::Geometry,
+    report::{Health, inspect, verify},
 };
 use support::*;
 
@@ -37,9 +39,9 @@ fn with_metadata(options: Options) -> Options {
 }
 
 fn build(options: &Options, path: &Path) {
-    let mut builder = options.build(path).unwrap();
+    let mut builder = options.start_build(path).unwrap();
     for number in BUILT {
-        builder.add(&key(number));
+        builder.add(key(number));
     }
     builder.finish().unwrap();
 }
@@ -78,15 +80,15 @@ fn golden() -> Vec<Sample> {
         ("counting", |path| {
             let options = options(Geometry::line(8, 6).unwrap()).journal_bytes(1);
             let filter = options.kind(CellKind::Counting).create(path).unwrap();
-            (0..240).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
-            filter.add(&key(0)).unwrap();
-            (200..240).for_each(|number| filter.remove(&key(number)).unwrap());
+            (0..240).for_each(|number| assert!(filter.add(key(number)).is_ok()));
+            filter.add(key(0)).unwrap();
+            (200..240).for_each(|number| filter.remove(key(number)).unwrap());
             filter.close().unwrap();
         }),
         ("growing", |path| {
             let options = with_metadata(Options::new().capacity(60).false_positive_rate(0.1));
             let filter = options.grow().create(path).unwrap();
-            (0..200).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+            (0..200).for_each(|number| assert!(filter.add(key(number)).is_ok()));
             assert_eq!(filter.segments(), 3);
             filter.close().unwrap();
         }),
@@ -96,7 +98,7 @@ fn golden() -> Vec<Sample> {
             filter.add(b"forgotten").unwrap();
             for half in [0..100, 100..200] {
                 filter.rotate().unwrap();
-                half.for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+                half.for_each(|number| assert!(filter.add(key(number)).is_ok()));
             }
             filter.close().unwrap();
         }),
@@ -116,11 +118,11 @@ fn golden() -> Vec<Sample> {
 /// Fills a file and closes it, then adds keys and syncs them, as a power cut leaves it: the journal
 /// is on the disk, and what it says is not in the data.
 fn crash(filter: Filter, path: &Path, synced: std::ops::Range<u32>) {
-    BUILT.for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+    BUILT.for_each(|number| assert!(filter.add(key(number)).is_ok()));
     filter.close().unwrap();
     let filter = Filter::open(path).unwrap();
     let before = std::fs::read(path).unwrap();
-    synced.for_each(|number| assert!(filter.add(&key(number)).unwrap(), "{number}"));
+    synced.for_each(|number| assert!(filter.add(key(number)).unwrap(), "{number}"));
     filter.sync_with_mark(MARK).unwrap();
     let mut crashed = std::fs::read(path).unwrap();
     filter.close().unwrap();
@@ -139,11 +141,11 @@ fn start_session(path: &Path) -> Filter {
 fn add_all(filter: &Filter) {
     for number in SYNCED {
         // Each is new, so that the journal holds one record for each.
-        assert!(filter.add(&key(number)).unwrap(), "{number}");
+        assert!(filter.add(key(number)).unwrap(), "{number}");
     }
     filter.sync_with_mark(MARK).unwrap();
     for number in UNSYNCED {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
 }
 
@@ -236,7 +238,7 @@ fn files_are_read_as_their_readme_says() {
         for reader in
             [Reader::open(&path).unwrap(), ReadOptions::new().verify(true).open(&path).unwrap()]
         {
-            let missing = (0..number(10) as u32).find(|&number| !reader.contains(&key(number)));
+            let missing = (0..number(10) as u32).find(|&number| !reader.contains(key(number)));
             assert_eq!(missing, None, "{name}");
             let reported: Vec<String> = (0..1000)
                 .map(|number| format!("absent-{number}"))

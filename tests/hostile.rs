@@ -7,7 +7,11 @@ mod support;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Access, Error, Filter, ReadOptions, Reader, inspect, verify};
+use bloomfile::{
+    Error, Filter, ReadOptions, Reader,
+    reader::Access,
+    report::{inspect, verify},
+};
 use support::*;
 use tempfile::TempDir;
 
@@ -108,7 +112,7 @@ impl Subject {
             Err(error) => {
                 // Unknown features, or no numbers left for the next slots (F-26).
                 let for_readers_only = matches!(
-                    error,
+                    error.cause(),
                     Error::Features { read_only: true, .. } | Error::NumbersSpent { .. }
                 );
                 check(error);
@@ -224,7 +228,7 @@ fn f35_a_lost_slot_is_noticed_however_it_was_lost() {
             bytes[slot + start..slot + start + length].fill(0);
         });
         assert_eq!(verdict, Verdict::Refused, "{what}");
-        let error = Reader::open(&subject.path).unwrap_err();
+        let error = Reader::open(&subject.path).unwrap_err().into_cause();
         assert!(matches!(error, Error::SlotLost { found: 2 }), "{error}");
     }
 }
@@ -252,7 +256,7 @@ fn every_truncation_is_refused() {
         for length in (0..subject.sound.len()).rev() {
             let file = std::fs::OpenOptions::new().write(true).open(&subject.path).unwrap();
             file.set_len(length as u64).unwrap();
-            let error = Reader::open(&subject.path).unwrap_err();
+            let error = Reader::open(&subject.path).unwrap_err().into_cause();
             assert!(error.is_bad_file(), "{name}: {length}: {error}");
             if matches!(length % 512, 0 | 1 | 8 | 511) {
                 assert_eq!(subject.judge(&(name, length)), Verdict::Refused, "{name}: {length}");
@@ -394,8 +398,9 @@ fn verify_names_the_page_of_every_flipped_bit() {
             assert_eq!(verification.pages_damaged, [page], "{name}: byte {at}");
             assert!(!verification.is_sound());
             if at % 16 == 0 {
-                let verified = ReadOptions::new().verify(true).open(&subject.path).unwrap_err();
-                let written = Filter::open(&subject.path).unwrap_err();
+                let verified =
+                    ReadOptions::new().verify(true).open(&subject.path).unwrap_err().into_cause();
+                let written = Filter::open(&subject.path).unwrap_err().into_cause();
                 for error in [verified, written] {
                     let named = matches!(error, Error::Damaged { count: 1, page: found, .. }
                         if found == page);
@@ -417,7 +422,7 @@ fn a_zeroed_sector_is_noticed() {
         subject.write(&bytes);
         let page = ((start - data) / PAGE) as u64;
         assert_eq!(verify(&subject.path).unwrap().pages_damaged, [page]);
-        let error = Filter::open(&subject.path).unwrap_err();
+        let error = Filter::open(&subject.path).unwrap_err().into_cause();
         assert!(matches!(error, Error::Damaged { lost: true, .. }), "{error}");
     }
 }
@@ -434,7 +439,13 @@ fn f56_ones_that_no_key_can_set_are_damage() {
             fix_page(bytes, page);
         });
         assert_eq!(verify(&subject.path).unwrap().pages_damaged, [page as u64], "{name}");
-        assert!(matches!(Filter::open(&subject.path), Err(Error::Damaged { .. })), "{name}");
+        assert!(
+            matches!(
+                Filter::open(&subject.path).map_err(Error::into_cause),
+                Err(Error::Damaged { .. })
+            ),
+            "{name}"
+        );
     }
 }
 

@@ -52,7 +52,7 @@ fn inspecting_and_opening_read_no_data_page() {
         make(&path, data_bytes);
         let table_bytes = 8 * data_bytes / 4096;
         for (what, cost) in [
-            ("inspect", cost(|| drop(bloomfile::inspect(&path).unwrap()))),
+            ("inspect", cost(|| drop(bloomfile::report::inspect(&path).unwrap()))),
             ("open", cost(|| drop(Reader::open(&path).unwrap()))),
         ] {
             let Cost { read_bytes, memory_bytes } = cost;

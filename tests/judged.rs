@@ -11,8 +11,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bloomfile::{
-    Access, CellKind, Error, Filter, Health, Options, ReadOptions, SetOperation, compare, repair,
-    verify,
+    CellKind, Error, Filter, Options, ReadOptions,
+    ops::{SetOperation, compare, repair},
+    reader::Access,
+    report::{Health, verify},
 };
 use support::{PAGE, newest_slot, power_cut, read};
 
@@ -53,7 +55,7 @@ fn adds_and_waits() {
     let Ok(path) = std::env::var(FILE) else { return };
     let filter = Filter::open(path).unwrap();
     for number in 0..KEYS {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
         if number == 200 {
             let _ = filter.rotate();
         }
@@ -126,7 +128,7 @@ fn damage(bytes: &mut [u8], (start, length): (usize, usize)) {
 /// What is said of the last page of a segment that something is said of but that all is well.
 fn explained(path: &Path, segment: usize) -> String {
     let (mut note, name) = (String::new(), format!("segment {segment}, data"));
-    bloomfile::explain(path, bloomfile::Detail::Everything, |explained| {
+    bloomfile::report::explain(path, bloomfile::report::Detail::Everything, |explained| {
         if explained.structure == name && !explained.note.starts_with("as ") {
             note = explained.note;
         }
@@ -171,18 +173,22 @@ fn f93_after_a_kill_all_refuse_damage_in_every_segment() {
             let index = index as u32;
             for access in [Access::Mapped, Access::Memory] {
                 let read = ReadOptions::new().verify(true).access(access).open(&path);
-                assert_eq!(damaged_at(&read.unwrap_err()), Some(index), "{what}");
+                assert_eq!(damaged_at(&read.unwrap_err().into_cause()), Some(index), "{what}");
             }
             if !kind.contains("rotating") {
                 let merged = SetOperation::new().union(&[&path], at("merged"));
-                assert_eq!(damaged_at(&merged.unwrap_err()), Some(index), "{what}");
+                assert_eq!(damaged_at(&merged.unwrap_err().into_cause()), Some(index), "{what}");
                 assert!(!at("merged").exists());
             }
             if !several {
                 let compared = compare(&path, &path);
-                assert_eq!(damaged_at(&compared.unwrap_err()), Some(index), "{what}");
+                assert_eq!(damaged_at(&compared.unwrap_err().into_cause()), Some(index), "{what}");
             }
-            assert_eq!(damaged_at(&Filter::open(&path).unwrap_err()), Some(index), "{what}");
+            assert_eq!(
+                damaged_at(&Filter::open(&path).unwrap_err().into_cause()),
+                Some(index),
+                "{what}"
+            );
             assert_eq!(std::fs::read(&path).unwrap(), bytes, "{what}: refused, yet changed");
             let report = repair(&path).unwrap();
             assert_eq!(report.pages_repaired.len(), 1, "{what}");
@@ -190,7 +196,7 @@ fn f93_after_a_kill_all_refuse_damage_in_every_segment() {
             let filter = Filter::open(&path).unwrap();
             // Counters that were not synced are in the process alone.
             let kept = if kind.contains("counting") { SYNCED } else { KEYS };
-            assert!((0..kept).all(|number| filter.contains(&key(number))), "{what}");
+            assert!((0..kept).all(|number| filter.contains(key(number))), "{what}");
         }
         // After a power cut, only the newest segment of bits may hold more than is explained.
         for (index, &(start, length)) in segments.iter().enumerate() {
@@ -212,7 +218,11 @@ fn f93_after_a_kill_all_refuse_damage_in_every_segment() {
                 let recovered = opened.unwrap().recovery().unwrap().pages_unverifiable;
                 assert_eq!(recovered, 1, "{what}");
             } else {
-                assert_eq!(damaged_at(&opened.unwrap_err()), Some(index as u32), "{what}");
+                assert_eq!(
+                    damaged_at(&opened.unwrap_err().into_cause()),
+                    Some(index as u32),
+                    "{what}"
+                );
             }
         }
     }
@@ -228,14 +238,14 @@ fn f78_what_a_full_journal_did_not_log_is_not_verifiable() {
     let copy = |taken_in: bool| {
         let filter = options().replace(true).create(at("live")).unwrap();
         if taken_in {
-            let mut other = options().replace(true).build(at("other")).unwrap();
-            (0..1000).for_each(|number| assert!(other.add(&key(number))));
+            let mut other = options().replace(true).start_build(at("other")).unwrap();
+            (0..1000).for_each(|number| assert!(other.add(key(number))));
             other.finish().unwrap();
             filter.union_from(&bloomfile::Reader::open(at("other")).unwrap()).unwrap();
         }
         // What the journal has room for, or far more.
         let keys = if taken_in { 100 } else { 1000 };
-        (5000..5000 + keys).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+        (5000..5000 + keys).for_each(|number| assert!(filter.add(key(number)).is_ok()));
         std::fs::copy(at("live"), at("killed")).unwrap();
         drop(filter);
     };
@@ -244,7 +254,7 @@ fn f78_what_a_full_journal_did_not_log_is_not_verifiable() {
     assert!(found.pages_damaged.is_empty() && !found.pages_unverifiable.is_empty(), "{found:?}");
     let filter = Filter::open(at("killed")).unwrap();
     assert!(filter.recovery().unwrap().pages_unverifiable > 0);
-    assert!((5000..6000).all(|number| filter.contains(&key(number))));
+    assert!((5000..6000).all(|number| filter.contains(key(number))));
     // `union_from` ends with a checkpoint: all of it is described again.
     copy(true);
     assert!(verify(at("killed")).unwrap().is_sound());
@@ -269,7 +279,7 @@ fn opens_adds_and_closes() {
             // Refused while a reader looks whether there is a writer.
             let Ok(filter) = Filter::open(&path) else { continue };
             for number in 0..20 {
-                filter.add(&key(1000 + (turn * 20 + number) % 5000)).unwrap();
+                filter.add(key(1000 + (turn * 20 + number) % 5000)).unwrap();
             }
             if turn.is_multiple_of(3) {
                 filter.sync().unwrap();
@@ -292,7 +302,7 @@ fn f37_a_writer_that_comes_and_goes_is_no_damage() {
     for (kind, options) in kinds() {
         let _ = std::fs::remove_file(&path);
         let filter = options.create(&path).unwrap();
-        (0..100).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+        (0..100).for_each(|number| assert!(filter.add(key(number)).is_ok()));
         filter.close().unwrap();
         let mut child = child("opens_adds_and_closes", &path);
         let mut states = [0, 0, 0];
@@ -303,7 +313,7 @@ fn f37_a_writer_that_comes_and_goes_is_no_damage() {
             let access = if turn % 2 == 0 { Access::Mapped } else { Access::Memory };
             let read = ReadOptions::new().verify(true).access(access).open(&path);
             match read {
-                Ok(reader) => assert!((0..100).all(|number| reader.contains(&key(number)))),
+                Ok(reader) => assert!((0..100).all(|number| reader.contains(key(number)))),
                 Err(Error::Unsettled) => {}
                 Err(error) => panic!("{kind}, {turn}: {error}"),
             }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloomfile::{Filter, Health, Options, Reader};
+use bloomfile::{Filter, Options, Reader, report::Health};
 
 /// Kills of the form that runs with the other tests.
 const KILLS: u64 = 200;
@@ -62,7 +62,7 @@ fn adds_until_killed() {
             let (filter, added) = (&filter, &added[thread]);
             scope.spawn(move || {
                 for number in 0.. {
-                    filter.add(&key(run, thread, number)).unwrap();
+                    filter.add(key(run, thread, number)).unwrap();
                     added.store(number + 1, Ordering::Release);
                     // A pause now and then, so that syncs come between adds of all threads.
                     if number % 64 == 63 {
@@ -148,7 +148,7 @@ fn what_was_acknowledged_survives_kill_9() {
         }
         checked += acknowledged[1..].iter().sum::<u64>();
         filter.close().unwrap();
-        assert!(bloomfile::verify(&path).unwrap().is_sound());
+        assert!(bloomfile::report::verify(&path).unwrap().is_sound());
     }
     println!(
         "{} kills, {crashed} of them in the middle: {checked} keys acknowledged and found, \
@@ -171,7 +171,7 @@ fn asks_for_keys() {
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let numbers: Vec<u64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
-        misses += u64::from(!reader.contains(&key(numbers[0], numbers[1] as usize, numbers[2])));
+        misses += u64::from(!reader.contains(key(numbers[0], numbers[1] as usize, numbers[2])));
     }
     writeln!(out, "missed {misses}").unwrap();
 }
@@ -204,8 +204,8 @@ fn readers_in_other_processes_miss_no_key_whose_add_returned() {
                 scope.spawn(move || {
                     for number in 0..5_000 {
                         let key = key(9, thread, number);
-                        filter.add(&key).unwrap();
-                        assert!(filter.contains(&key));
+                        filter.add(key).unwrap();
+                        assert!(filter.contains(key));
                         let mut input = inputs[thread % inputs.len()].lock().unwrap();
                         writeln!(input, "9 {thread} {number}").unwrap();
                     }

@@ -9,7 +9,12 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Geometry, Layout, Reader, SetOperation, verify};
+use bloomfile::{
+    Reader,
+    geometry::{Geometry, Layout},
+    ops::SetOperation,
+    report::verify,
+};
 use common::{Folder, below, data};
 
 const CASES: u64 = 25;
@@ -82,7 +87,7 @@ impl Case {
     fn holds(&self, path: &Path, keys: impl IntoIterator<Item = u64>) {
         let reader = Reader::open(path).unwrap();
         for key in keys {
-            let held = reader.contains(&key.to_le_bytes());
+            let held = reader.contains(key.to_le_bytes());
             assert!(held, "{}, seed {}: key {key}", self.geometry, self.seed);
         }
     }
@@ -194,7 +199,7 @@ fn large_files_obey_too() {
             (folder.build("a", geometry, 0..60_000), folder.build("b", geometry, 50_000..90_000));
         let both = folder.at("both");
         let progress = std::sync::atomic::AtomicU64::new(0);
-        let listener = |now: bloomfile::Progress| {
+        let listener = |now: bloomfile::ops::Progress| {
             assert!(now.bytes_done <= now.bytes_total);
             progress.fetch_max(now.bytes_done, std::sync::atomic::Ordering::Relaxed);
         };

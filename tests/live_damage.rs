@@ -6,7 +6,12 @@ mod common;
 
 use std::os::unix::fs::FileExt;
 
-use bloomfile::{CellKind, Error, Filter, Geometry, Options, Reader, inspect, repair, verify};
+use bloomfile::{
+    CellKind, Error, Filter, Options, Reader,
+    geometry::Geometry,
+    ops::repair,
+    report::{inspect, verify},
+};
 use common::*;
 
 fn key(number: u64) -> [u8; 8] {
@@ -27,23 +32,26 @@ fn f86_damage_under_a_writer_is_not_blessed() {
         let folder = Folder::new();
         let path = folder.at("live");
         let filter = options.create(&path).unwrap();
-        (0..2_000).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+        (0..2_000).for_each(|number| assert!(filter.add(key(number)).is_ok()));
         filter.checkpoint().unwrap();
         let segment = inspect(&path).unwrap().segments.last().unwrap().clone();
         // Four sectors of the second data page.
         let page = segment.offset + segment.table_bytes + 4096;
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[0; 4 * 512], page + 512).unwrap();
-        (2_000..2_400).for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+        (2_000..2_400).for_each(|number| assert!(filter.add(key(number)).is_ok()));
         let error = filter.close().expect_err(kind);
-        let named = matches!(error, Error::Damaged { page: 1, .. });
+        let named = matches!(error.cause(), Error::Damaged { page: 1, .. });
         assert!(named, "{kind}: {error}");
         // Nothing was written that takes the damage for data.
-        assert!(matches!(Filter::open(&path), Err(Error::Damaged { .. })), "{kind}");
+        assert!(
+            matches!(Filter::open(&path).map_err(Error::into_cause), Err(Error::Damaged { .. })),
+            "{kind}"
+        );
         assert!(!verify(&path).unwrap().is_sound(), "{kind}");
         repair(&path).unwrap();
         let reader = Reader::open(&path).unwrap();
-        assert!((0..2_000).all(|number| reader.contains(&key(number))), "{kind}");
+        assert!((0..2_000).all(|number| reader.contains(key(number))), "{kind}");
         assert!(verify(&path).unwrap().is_sound(), "{kind}");
     }
 }

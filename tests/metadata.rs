@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use bloomfile::{Filter, Geometry, Options, Reader};
+use bloomfile::{Filter, Options, Reader, geometry::Geometry};
 
 #[test]
 fn threads_that_set_pairs_lose_none() {

@@ -7,7 +7,12 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{CellKind, Error, Filter, Geometry, Options, Reader, SetOperation, repair, verify};
+use bloomfile::{
+    CellKind, Error, Filter, Options, Reader,
+    geometry::Geometry,
+    ops::{SetOperation, repair},
+    report::verify,
+};
 use support::*;
 
 /// Largest sequence number, epoch and number of adds.
@@ -35,7 +40,7 @@ fn key(number: u32) -> Vec<u8> {
 
 fn add_all(filter: &Filter, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
 }
 
@@ -79,10 +84,10 @@ fn f26_a_writer_starts_only_with_numbers_to_finish() {
             std::fs::write(&path, &bytes).unwrap();
             let all = || {
                 let reader = Reader::open(&path).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert!((0..60).all(|number| reader.contains(&key(number))), "{what}");
+                assert!((0..60).all(|number| reader.contains(key(number))), "{what}");
             };
             all();
-            match Filter::open(&path) {
+            match Filter::open(&path).map_err(Error::into_cause) {
                 Ok(filter) => {
                     let added = filter.add(b"one more").and_then(|_| filter.sync_with_mark(5));
                     filter.close().unwrap_or_else(|error| panic!("{what}: close: {error}"));
@@ -116,7 +121,7 @@ fn f26_a_session_keeps_the_numbers_to_close_with() {
             std::fs::write(&path, &bytes).unwrap();
             let filter = Filter::open(&path).unwrap();
             let (mut synced, mut spent) = (Vec::new(), 0);
-            let mut count = |result: Result<(), Error>| match result {
+            let mut count = |result: Result<(), Error>| match result.map_err(Error::into_cause) {
                 Ok(()) => true,
                 Err(Error::NumbersSpent { .. }) => {
                     spent += 1;
@@ -127,7 +132,7 @@ fn f26_a_session_keeps_the_numbers_to_close_with() {
             for round in 0..12u32 {
                 let keys: Vec<u32> = (1000 + 9 * round..1009 + 9 * round).collect();
                 let added: Vec<u32> =
-                    keys.into_iter().filter(|&n| count(filter.add(&key(n)).map(drop))).collect();
+                    keys.into_iter().filter(|&n| count(filter.add(key(n)).map(drop))).collect();
                 if count(filter.checkpoint()) {
                     synced.extend(added);
                 }
@@ -141,8 +146,14 @@ fn f26_a_session_keeps_the_numbers_to_close_with() {
             for path in [&path, &crashed] {
                 assert!(verify(path).unwrap().is_sound(), "{kind}: {left}");
                 let reader = Reader::open(path).unwrap();
-                assert!(synced.iter().all(|&number| reader.contains(&key(number))), "{kind}");
-                assert!(matches!(Filter::open(path), Err(Error::NumbersSpent { .. })), "{kind}");
+                assert!(synced.iter().all(|&number| reader.contains(key(number))), "{kind}");
+                assert!(
+                    matches!(
+                        Filter::open(path).map_err(Error::into_cause),
+                        Err(Error::NumbersSpent { .. })
+                    ),
+                    "{kind}"
+                );
             }
         }
     }
@@ -176,7 +187,7 @@ fn f38_a_claim_of_adds_is_bounded_by_the_bits() {
             let before = filter.adds();
             assert!(before < 1 << 30, "{kind}: {before}");
             for number in 0..40 {
-                let result = filter.add(&key(5000 + 100 * round + number));
+                let result = filter.add(key(5000 + 100 * round + number));
                 result.unwrap_or_else(|error| panic!("{kind}: {error}"));
             }
             filter.sync_with_mark(u64::from(round)).unwrap();

@@ -6,7 +6,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bloomfile::plan::*;
-use bloomfile::{Geometry, Layout, Plan};
+use bloomfile::{
+    Plan,
+    geometry::{Geometry, Layout},
+};
 
 const REALS: [f64; 24] = [
     f64::NAN,

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomfile::{
-    Access, CellKind, Filter, Layout, Options, ReadOptions, Reader, SetOperation, inspect,
+    CellKind, Filter, Options, ReadOptions, Reader, geometry::Layout, ops::SetOperation,
+    reader::Access, report::inspect,
 };
 use common::Folder;
 
@@ -45,7 +46,7 @@ fn cut_off(folder: &Folder, name: &str, options: &Options) -> PathBuf {
     let path = folder.at(name);
     let filter = options.create(&path).unwrap();
     for number in 0..EARLIER {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
     if name == "rotating" {
         filter.rotate().unwrap();
@@ -53,7 +54,7 @@ fn cut_off(folder: &Folder, name: &str, options: &Options) -> PathBuf {
     filter.checkpoint().unwrap();
     let before = std::fs::read(&path).unwrap();
     for number in EARLIER..EARLIER + SYNCED {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
     filter.sync().unwrap();
     let mut after = std::fs::read(&path).unwrap();
@@ -95,7 +96,7 @@ fn missing_in(path: &Path, options: &ReadOptions) -> u64 {
     let reader = options.open(path).unwrap();
     let before = missing(|key| reader.contains(key));
     // What is absent has pages checked, and the journal must count no less after that.
-    let maybe = (1 << 40..(1 << 40) + ABSENT).filter(|&n| reader.contains(&key(n))).count() as u64;
+    let maybe = (1 << 40..(1 << 40) + ABSENT).filter(|&n| reader.contains(key(n))).count() as u64;
     assert!(maybe < ABSENT / 10, "{maybe} of the absent keys may be in");
     assert_eq!(reader.stats().pages_damaged, 0, "{:?}", reader.stats());
     before + missing(|key| reader.contains(key))
@@ -180,7 +181,7 @@ fn f107_readers_beside_recovery_and_repair_deny_nothing() {
         for repair in [false, true] {
             std::fs::write(&cut, &bytes).unwrap();
             let (asked, denied) = beside(&cut, &folder, can_be_merged(name), || match repair {
-                true => drop(bloomfile::repair(&cut).unwrap()),
+                true => drop(bloomfile::ops::repair(&cut).unwrap()),
                 false => Filter::open(&cut).unwrap().close().unwrap(),
             });
             println!("{name}, repair: {repair}: asked {asked} times, {denied} keys denied");

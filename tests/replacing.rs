@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloomfile::{Error, Filter, Options, ReadOptions, Reader, SetOperation, verify};
+use bloomfile::{Error, Filter, Options, ReadOptions, Reader, ops::SetOperation, report::verify};
 use common::{Folder, below};
 
 fn options() -> Options {
@@ -26,7 +26,7 @@ type Way = Box<dyn Fn(&Path) -> Result<(), Error>>;
 /// Every way of making a file, over one that is there.
 fn ways(folder: &Folder) -> Vec<(&'static str, Way)> {
     let (one, counting) = (folder.at("input"), folder.at("counting"));
-    let mut builder = options().replace(true).build(&one).unwrap();
+    let mut builder = options().replace(true).start_build(&one).unwrap();
     builder.add(b"input");
     builder.finish().unwrap();
     let kind = bloomfile::CellKind::Counting;
@@ -34,7 +34,7 @@ fn ways(folder: &Folder) -> Vec<(&'static str, Way)> {
     let operation = SetOperation::new().replace(true);
     vec![
         ("create", Box::new(|path| options().replace(true).create(path)?.close())),
-        ("build", Box::new(|path| options().replace(true).build(path)?.finish())),
+        ("build", Box::new(|path| options().replace(true).start_build(path)?.finish())),
         (
             "union",
             Box::new({
@@ -95,7 +95,7 @@ fn a_symbolic_link_stays_and_its_file_is_replaced() {
     symlink("loop", folder.at("loop")).unwrap();
     for (name, make) in ways(&folder) {
         for target in ["dangling", "loop"] {
-            let error = make(&folder.at(target)).unwrap_err().to_string();
+            let error = make(&folder.at(target)).unwrap_err().into_cause().to_string();
             assert!(error.contains("symbolic link"), "{name}: {error}");
         }
     }
@@ -126,7 +126,7 @@ fn what_is_no_file_is_refused_at_once() {
     for (path, kind) in &odd {
         let before = std::fs::symlink_metadata(path).unwrap();
         for (name, make) in ways(&folder) {
-            let error = make(path).unwrap_err();
+            let error = make(path).unwrap_err().into_cause();
             assert!(matches!(error, Error::Parameter { name: "path", .. }), "{name}: {error}");
             assert!(error.to_string().contains(kind), "{name}: {error}");
         }
@@ -137,12 +137,12 @@ fn what_is_no_file_is_refused_at_once() {
             ("ReadOptions", ReadOptions::new().verify(true).open(path).map(drop)),
             ("Filter::open", Filter::open(path).map(drop)),
             ("verify", verify(path).map(drop)),
-            ("inspect", bloomfile::inspect(path).map(drop)),
-            ("repair", bloomfile::repair(path).map(drop)),
+            ("inspect", bloomfile::report::inspect(path).map(drop)),
+            ("repair", bloomfile::ops::repair(path).map(drop)),
             ("union", SetOperation::new().union(&[path], folder.at("u")).map(drop)),
         ];
         for (name, result) in calls {
-            let error = result.unwrap_err();
+            let error = result.unwrap_err().into_cause();
             assert!(matches!(error.cause(), Error::NotABloomfile { .. }), "{name}: {error}");
             assert!(error.to_string().contains(kind), "{name}: {error}");
         }
@@ -185,9 +185,9 @@ fn replaces_an_unreadable_file() {
     let filter = options().create(&path).unwrap();
     filter.add(b"key").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
-    let error = options().replace(true).create(&path).unwrap_err();
+    let error = options().replace(true).create(&path).unwrap_err().into_cause();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    let error = options().replace(true).build(&path).map(drop).unwrap_err();
+    let error = options().replace(true).start_build(&path).map(drop).unwrap_err().into_cause();
     assert!(error.to_string().contains("is to be replaced"), "{error}");
     filter.close().unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
@@ -204,18 +204,21 @@ fn nothing_is_added_to_a_file_that_is_being_replaced() {
     let folder = Folder::new();
     let path = folder.at("filter");
     options().create(&path).unwrap().close().unwrap();
-    let builder = options().replace(true).build(&path).unwrap();
-    assert!(matches!(Filter::open(&path), Err(Error::Locked)));
-    assert!(matches!(options().replace(true).build(&path).map(drop), Err(Error::Locked)));
+    let builder = options().replace(true).start_build(&path).unwrap();
+    assert!(matches!(Filter::open(&path).map_err(Error::into_cause), Err(Error::Locked)));
+    assert!(matches!(
+        options().replace(true).start_build(&path).map(drop).map_err(Error::into_cause),
+        Err(Error::Locked)
+    ));
     drop(builder);
     Filter::open(&path).unwrap().add(b"key").unwrap();
 
-    let mut builder = options().replace(true).build(&path).unwrap();
+    let mut builder = options().replace(true).start_build(&path).unwrap();
     builder.add(b"built");
     // Another program moves the file away, and puts a filter with a writer in its place.
     std::fs::rename(&path, folder.at("moved")).unwrap();
     let writer = options().create(&path).unwrap();
-    assert!(matches!(builder.finish(), Err(Error::Locked)));
+    assert!(matches!(builder.finish().map_err(Error::into_cause), Err(Error::Locked)));
     writer.add(b"key").unwrap();
     writer.close().unwrap();
     assert!(Reader::open(&path).unwrap().contains(b"key"));
@@ -254,12 +257,12 @@ fn replacements() -> u64 {
 fn no_writer_is_left_with_a_file_without_a_name() {
     let folder = Folder::in_memory();
     let path = folder.at("filter");
-    let input = folder.build("input", bloomfile::Geometry::line(8, 20).unwrap(), 0..9);
+    let input = folder.build("input", bloomfile::geometry::Geometry::line(8, 20).unwrap(), 0..9);
     let make = |way: u64| -> Result<(), Error> {
         let options = options().replace(true);
         match way {
             0 => options.create(&path)?.close(),
-            1 => options.build(&path)?.finish(),
+            1 => options.start_build(&path)?.finish(),
             _ => SetOperation::new().replace(true).fold(&input, 1, &path).map(drop),
         }
     };

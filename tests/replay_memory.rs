@@ -9,7 +9,12 @@ use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bloomfile::{CellKind, Filter, Geometry, Health, Options, Reader, repair, verify};
+use bloomfile::{
+    CellKind, Filter, Options, Reader,
+    geometry::Geometry,
+    ops::repair,
+    report::{Health, verify},
+};
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -59,7 +64,7 @@ fn crash(path: &Path, options: &Options, journal_bytes: u64, keys: u64) {
     let live = path.with_extension("live");
     let filter = options.clone().journal_bytes(journal_bytes).create(&live).unwrap();
     for number in 0..keys {
-        filter.add(&number.to_le_bytes()).unwrap();
+        filter.add(number.to_le_bytes()).unwrap();
         if number % 100 == 99 {
             filter.sync().unwrap();
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bloomfile::{Access, CellKind, Filter, Layout, Options, ReadOptions, Reader};
+use bloomfile::{CellKind, Filter, Options, ReadOptions, Reader, geometry::Layout, reader::Access};
 
 /// Keys that are in before, during and after every rotation.
 const MEMBERS: u64 = 40;
@@ -49,7 +49,7 @@ fn rotating(path: &Path, kind: CellKind, layout: Layout) -> Filter {
 /// Adds all members to the newest generation, durably.
 fn remember(filter: &Filter) {
     for number in 0..MEMBERS {
-        filter.add(&key(number)).unwrap();
+        filter.add(key(number)).unwrap();
     }
     filter.sync().unwrap();
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Error, Filter, Reader, inspect};
+use bloomfile::{Error, Filter, Reader, report::inspect};
 use support::*;
 use tempfile::TempDir;
 
@@ -58,8 +58,8 @@ fn f31_slots_that_do_not_follow_one_another_are_refused() {
         Reader::open(subject.write(&subject.bytes)).unwrap();
         let refused = |slot, field: &'static str, change: fn(u64) -> u64| {
             let path = subject.with(slot, "slot", field, change);
-            let writer = Filter::open(&path).map(drop).unwrap_err();
-            for error in [Reader::open(&path).map(drop).unwrap_err(), writer] {
+            let writer = Filter::open(&path).map(drop).unwrap_err().into_cause();
+            for error in [Reader::open(&path).map(drop).unwrap_err().into_cause(), writer] {
                 assert!(matches!(error, Error::Field { .. }), "{name}, {field}: {error}");
             }
         };
@@ -101,7 +101,7 @@ fn f21_a_slot_of_zeros_is_a_damaged_one() {
     assert!(Reader::open(subject.write(&bytes)).is_ok(), "the data prove it");
     let data = segment(&subject.bytes).data;
     bytes[data] ^= 1;
-    let error = Reader::open(subject.write(&bytes)).unwrap_err();
+    let error = Reader::open(subject.write(&bytes)).unwrap_err().into_cause();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 

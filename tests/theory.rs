@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use bloomfile::plan::*;
-use bloomfile::{Geometry, Layout, Plan};
+use bloomfile::{
+    CellKind, Plan,
+    geometry::{Geometry, Layout},
+};
 
 fn printed(value: f64, text: &str) {
     let digits = text.split('.').nth(1).map_or(0, str::len);
@@ -336,7 +339,7 @@ fn lines_cost_little_on_average() {
 #[test]
 fn refusals_say_what_is_possible() {
     let refused = |capacity, rate, layout, message: &str| {
-        let error = Plan::new(capacity, rate, layout).unwrap_err();
+        let error = Plan::new(capacity, rate, layout).unwrap_err().into_cause();
         assert_eq!(error.to_string(), message);
     };
     refused(0, 0.01, None, "capacity cannot be 0: it must be at least 1");
@@ -385,7 +388,8 @@ fn refusals_say_what_is_possible() {
     assert!(Plan::new(1_152_921_504, 1e-9, Some(Layout::Page)).is_ok());
     for layout in Layout::ALL {
         for capacity in [10_000_000_000_000_000, u64::MAX] {
-            let text = Plan::new(capacity, 0.01, Some(layout)).unwrap_err().to_string();
+            let text =
+                Plan::new(capacity, 0.01, Some(layout)).unwrap_err().into_cause().to_string();
             let start = format!("capacity cannot be {capacity}: a filter has at most 2^52 cells");
             assert!(text.starts_with(&start), "{text}");
             let most: u64 = text.split(' ').rev().nth(1).unwrap().parse().unwrap();
@@ -404,15 +408,14 @@ fn plans_say_what_a_lookup_costs() {
     assert_eq!(costs(&plan(Layout::Rows)), (7, 7));
     assert_eq!(costs(&plan(Layout::Flat)), (7, 7));
     assert_eq!(costs(&Plan::exact(Geometry::flat(7, 1000).unwrap(), None)), (2, 1));
-    assert_eq!(costs(&plan(Layout::Line).with_cell_bits(4).unwrap()), (4, 1));
-    assert_eq!(costs(&plan(Layout::Page).with_cell_bits(4).unwrap()), (7, 4));
-    assert!(plan(Layout::Line).with_cell_bits(2).is_err());
+    assert_eq!(costs(&plan(Layout::Line).with_cells(CellKind::Counting)), (4, 1));
+    assert_eq!(costs(&plan(Layout::Page).with_cells(CellKind::Counting)), (7, 4));
     let default = |rate| Plan::new(1000, rate, None).unwrap().geometry().layout();
     assert_eq!(default(0.001), Layout::Line);
     assert_eq!(default(0.000999), Layout::Page);
     let exact = Plan::exact(Geometry::line(8, 64).unwrap(), None);
     assert_eq!((exact.capacity(), exact.expected_rate(), exact.bits_per_key()), (None, None, None));
-    assert_eq!((exact.cells(), exact.data_bytes(), exact.cell_bits()), (32_768, 4096, 1));
+    assert_eq!((exact.cells(), exact.data_bytes()), (32_768, 4096));
 }
 
 #[test]

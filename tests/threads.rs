@@ -6,7 +6,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use bloomfile::{Filter, Options, SetOperation, compare, verify};
+use bloomfile::{
+    Filter, Options,
+    ops::{SetOperation, compare},
+    report::verify,
+};
 
 /// Says to a process that it is the child of a test, and in which folder it works.
 const FOLDER: &str = "BLOOMFILE_TEST_FOLDER";
@@ -43,7 +47,7 @@ fn works_alone() {
     // Large enough for several threads to share the work.
     let hashes: Vec<u64> = (0..100_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let mut builder =
-        Options::new().capacity(20_000_000).false_positive_rate(0.01).build(&one).unwrap();
+        Options::new().capacity(20_000_000).false_positive_rate(0.01).start_build(&one).unwrap();
     builder.set_threads(4);
     builder.add_hash_batch(&hashes);
     builder.finish().unwrap();

@@ -7,7 +7,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{CellKind, Filter, Options, Reader, SetOperation, verify};
+use bloomfile::{CellKind, Filter, Options, Reader, ops::SetOperation, report::verify};
 use common::Folder;
 use support::{SLOTS, field, fields, fix_header, read};
 
@@ -21,15 +21,15 @@ const KEYS: std::ops::Range<u64> = 0..300;
 fn new_files(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     let options = || Options::new().capacity(100).false_positive_rate(0.01).journal_bytes(4096);
     let built = folder.at("built");
-    let mut builder = options().capacity(300).build(&built).unwrap();
-    KEYS.for_each(|number| assert!(builder.add(&key(number)) || number > 0));
+    let mut builder = options().capacity(300).start_build(&built).unwrap();
+    KEYS.for_each(|number| assert!(builder.add(key(number)) || number > 0));
     builder.finish().unwrap();
     let [growing, counting] = ["growing source", "counting source"].map(|name| folder.at(name));
     for (path, options) in
         [(&growing, options().grow()), (&counting, options().kind(CellKind::Counting))]
     {
         let filter = options.create(path).unwrap();
-        KEYS.for_each(|number| assert!(filter.add(&key(number)).is_ok()));
+        KEYS.for_each(|number| assert!(filter.add(key(number)).is_ok()));
         filter.close().unwrap();
     }
     let operation = SetOperation::new();
@@ -50,7 +50,7 @@ fn new_files(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
 
 fn assert_holds_all(path: &Path, what: &str) {
     let reader = Reader::open(path).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let missing = KEYS.filter(|&number| !reader.contains(&key(number))).count();
+    let missing = KEYS.filter(|&number| !reader.contains(key(number))).count();
     assert_eq!(missing, 0, "{what}");
 }
 
@@ -126,7 +126,7 @@ fn a_slot_of_zeros_is_not_taken_for_one_that_was_never_written() {
     let folder = Folder::new();
     let path = folder.at("filter");
     let options = Options::new().capacity(1000).false_positive_rate(0.01).journal_bytes(0);
-    options.build(&path).unwrap().finish().unwrap();
+    options.start_build(&path).unwrap().finish().unwrap();
     // Data that only a newer slot would explain.
     let mut bytes = std::fs::read(&path).unwrap();
     let last = bytes.len() - 4096;

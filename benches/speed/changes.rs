@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bloomfile::{Filter, Hasher, Layout, Options, Reader, SetOperation};
+use bloomfile::{Filter, Options, Reader, geometry::Layout, hash::Hasher, ops::SetOperation};
 
 use crate::contenders::Rivals;
 use crate::measure::{Race, mix, nanoseconds, together};

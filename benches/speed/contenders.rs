@@ -4,7 +4,7 @@
 //! density that so many keys would give: look-ups cannot tell, as the measured rates show. The keys
 //! that are looked up are inserted on top.
 
-use bloomfile::Hasher;
+use bloomfile::hash::Hasher;
 
 use crate::measure::mix;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bloomfile::{Filter, Hasher, ReadOptions, Reader};
+use bloomfile::{Filter, ReadOptions, Reader, hash::Hasher};
 
 use crate::contenders::{Rivals, random_words};
 use crate::measure::{Race, keys, mix, touch_ahead};

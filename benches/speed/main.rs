@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
 
-use bloomfile::{Layout, Options, Plan};
+use bloomfile::{Options, Plan, geometry::Layout};
 use measure::{keys, mix, nanoseconds, work_nanoseconds};
 
 const RATE: f64 = 0.01;
@@ -128,7 +128,7 @@ struct Built {
 /// Makes a file for `capacity` keys and builds it with hashes, as many as `count`.
 fn build(path: &Path, capacity: u64, count: u64, threads: usize) -> Built {
     let options = Options::new().capacity(capacity).false_positive_rate(RATE).replace(true);
-    let mut builder = options.layout(Layout::Line).build(path).unwrap();
+    let mut builder = options.layout(Layout::Line).start_build(path).unwrap();
     builder.set_threads(threads);
     let mut adding = 0.0;
     let mut done = 0;

@@ -9,7 +9,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use bloomfile::{Filter, ReadOptions, Reader, inspect, repair, verify};
+use bloomfile::{Filter, ReadOptions, Reader, ops::repair, report::{inspect, verify}};
 use libfuzzer_sys::fuzz_target;
 use support::*;
 

@@ -2,10 +2,11 @@
 //!
 //! The layout stands in `format-spec.md`; the rules it numbers (F-1, F-2 …) are cited here. Each
 //! structure is decoded in two steps: from raw bytes to a value whose fields obey the rules that
-//! need nothing else, then [`check_file`] holds the whole against the real length of the file.
+//! need nothing else, then [`validate_extents`] holds the whole against the real length of the file.
 
 mod fields;
 mod journal;
+mod metadata;
 mod slot;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -21,18 +22,18 @@ pub(crate) use journal::{
     COUNTER_MASK_BITS, CounterChange, Epoch, FULL_RECORD, GROUP_NUMBERS, GroupRecord, RECORD_BYTES,
     RECORD_WORDS, Record,
 };
-pub use slot::State;
+pub(crate) use metadata::{Metadata, encode_metadata};
 pub(crate) use slot::{
-    BootId, MAX_COUNT, MAX_SEGMENTS, Metadata, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES,
-    SLOTS_TO_CLOSE, SegmentRecord, Slot, encode_metadata, most_adds,
+    BootId, MAX_COUNT, MAX_SEGMENTS, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SLOTS_TO_CLOSE,
+    SegmentRecord, Slot, State, most_adds,
 };
 #[cfg(test)]
 pub(crate) use superblock::COUNTING;
-pub use superblock::{CellKind, FORMAT_VERSION, WhenFull};
+pub use superblock::{FORMAT_VERSION, WhenFull};
 pub(crate) use superblock::{
     GROWING, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Shape, Superblock, recognise,
 };
-pub(crate) use table::{ENTRY_BYTES, PageEntry, table_bytes};
+pub(crate) use table::{ENTRY_BYTES, PageEntry, encode_table, table_bytes};
 
 /// Where fields stand that are read without the rest, for files that cannot be decoded.
 pub(crate) mod offsets {
@@ -44,7 +45,7 @@ pub(crate) mod offsets {
 }
 
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 
 /// Offset of slot 0 and of slot 1 (F-3).
 pub(crate) const SLOT_OFFSETS: [u64; 2] =
@@ -67,6 +68,11 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
+    /// A segment of a geometry that starts at `offset`.
+    pub(crate) fn of(geometry: &Geometry, offset: u64) -> Self {
+        Extent { offset, pages: geometry.pages() }
+    }
+
     /// Offset of page table 0 or 1.
     pub(crate) fn table(&self, which: u32) -> u64 {
         self.offset.saturating_add(u64::from(which) * table_bytes(self.pages))
@@ -95,10 +101,7 @@ impl Extent {
 
 /// Where the first segment of a file lies (F-3).
 pub(crate) fn first_extent(superblock: &Superblock, geometry: &Geometry) -> Extent {
-    Extent {
-        offset: JOURNAL_OFFSET + superblock.journal_bytes,
-        pages: geometry.pages(superblock.cells.bits()),
-    }
+    Extent::of(&geometry.with_cells(superblock.cells), superblock.base())
 }
 
 /// CRC-32 of a superblock's or slot's bytes without the CRC itself (F-4).
@@ -111,15 +114,19 @@ fn first_nonzero(bytes: &[u8], start: usize) -> Option<usize> {
     bytes[start..].iter().position(|&byte| byte != 0).map(|at| start + at)
 }
 
-/// Holds superblock, slot and the real length of the file against each other (F-28, F-29, F-33).
+/// Holds superblock, slot and the real length of the file against each other (F-28, F-29, F-33), and
+/// tells each segment its region.
 ///
 /// After this every offset that can be derived from the two is inside the file.
-pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> Result<()> {
+pub(crate) fn validate_extents(
+    superblock: &Superblock,
+    slot: &mut Slot,
+    length: u64,
+) -> Result<()> {
     let bad =
         |field, value: u64, reason: String| Err(Error::field("the slot", field, value, reason));
-    let cell_bits = superblock.cells.bits();
-    let base = JOURNAL_OFFSET + superblock.journal_bytes;
-    let most = match superblock.shape() {
+    let shape = superblock.shape();
+    let most = match shape {
         Shape::Fixed => 1,
         Shape::Growing => MAX_SEGMENTS as u64,
         Shape::Rotating(generations) => generations,
@@ -128,30 +135,37 @@ pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> R
     if count > most {
         return bad("segment count", count, format!("this file may have {most}"));
     }
-    let mut expected = base;
-    for (index, segment) in slot.segments.iter().enumerate() {
-        if let Shape::Rotating(generations) = superblock.shape() {
-            expected = check_region(superblock, slot, index, generations)?;
-        }
+    let mut expected = superblock.base();
+    for index in 0..slot.segments.len() {
+        let region = match shape {
+            Shape::Fixed | Shape::Growing => index,
+            Shape::Rotating(generations) => {
+                let region = rotating_region(superblock, slot, index, generations)?;
+                expected = region_extent(superblock, slot, region).offset;
+                region
+            }
+        };
+        let segment = &mut slot.segments[index];
         if segment.offset != expected {
             return bad("segment offset", segment.offset, format!("it must be {expected}"));
         }
+        segment.region = region;
         // A geometry's cells are below 2^52, so no sum of 33 segments can overflow.
-        expected = segment.extent(cell_bits).end();
+        expected = segment.extent().end();
         let (cells, ones) = (segment.geometry.cells(), segment.ones);
         if ones > cells {
             return bad("segment ones", ones, format!("there are only {cells} cells"));
         }
     }
-    if let Shape::Rotating(generations) = superblock.shape() {
-        expected = base + (generations + 1) * region_bytes(superblock, slot);
+    if let Shape::Rotating(generations) = shape {
+        expected = region_extent(superblock, slot, generations as usize).end();
     }
     if slot.file_bytes != expected {
         return bad("file length", slot.file_bytes, format!("its segments end at {expected}"));
     }
     // What lies behind the last segment of a growing file is a growth that did not finish, and behind
     // that of an open counting one more records than its journal holds (F-79).
-    let growing = superblock.shape() == Shape::Growing;
+    let growing = shape == Shape::Growing;
     let logging = superblock.cells == CellKind::Counting && slot.state == State::Open;
     if length < slot.file_bytes || (length > slot.file_bytes && !growing && !logging) {
         return Err(Error::Length { expected: slot.file_bytes, found: length });
@@ -159,47 +173,56 @@ pub(crate) fn check_file(superblock: &Superblock, slot: &Slot, length: u64) -> R
     Ok(())
 }
 
-/// Length of one region of a rotating file.
-fn region_bytes(superblock: &Superblock, slot: &Slot) -> u64 {
-    slot.segments[0].extent(superblock.cells.bits()).bytes()
-}
-
-/// Where a segment of a rotating file must be: in the region after that of the one before it, and
-/// the first one in any.
-fn check_region(
+/// The region that a segment of a rotating file must be in: the one after that of the segment before
+/// it, and any for the first.
+fn rotating_region(
     superblock: &Superblock,
     slot: &Slot,
     index: usize,
     generations: u64,
-) -> Result<u64> {
-    let bad =
-        |field, value: u64, reason: String| Err(Error::field("the slot", field, value, reason));
+) -> Result<usize> {
+    let bad = |field, value: u64, reason: &str| Err(Error::field("the slot", field, value, reason));
     let segment = &slot.segments[index];
     if segment.geometry != slot.segments[0].geometry {
-        let reason = "all generations have the same geometry".into();
-        return bad("segment", index as u64, reason);
+        return bad("segment", index as u64, "all generations have the same geometry");
     }
-    let region = match index {
-        0 => region_of(superblock, slot, 0),
-        _ => Some((region_of(superblock, slot, index - 1).unwrap_or(0) + 1) % (generations + 1)),
-    };
+    if index > 0 {
+        return Ok((slot.segments[index - 1].region + 1) % (generations as usize + 1));
+    }
+    let offset = segment.offset.checked_sub(superblock.base());
+    let length = segment.extent().bytes();
+    let region = offset.filter(|offset| offset.is_multiple_of(length)).map(|at| at / length);
     match region.filter(|&region| region <= generations) {
-        Some(region) => {
-            Ok(JOURNAL_OFFSET + superblock.journal_bytes + region * region_bytes(superblock, slot))
-        }
-        None => bad("segment offset", segment.offset, "it is not that of a region".into()),
+        Some(region) => Ok(region as usize),
+        None => bad("segment offset", segment.offset, "it is not that of a region"),
     }
 }
 
-/// The number of the region that a segment is in: what stays the same while it lives.
-pub(crate) fn region_of(superblock: &Superblock, slot: &Slot, index: usize) -> Option<u64> {
+/// Where a region of a rotating file lies.
+pub(crate) fn region_extent(superblock: &Superblock, slot: &Slot, region: usize) -> Extent {
+    let first = slot.segments[0].extent();
+    Extent { offset: superblock.base() + region as u64 * first.bytes(), ..first }
+}
+
+/// Geometry and offset of every region that is there (F-28).
+pub(crate) fn region_places(superblock: &Superblock, slot: &Slot) -> Vec<(Geometry, u64)> {
     match superblock.shape() {
-        Shape::Fixed | Shape::Growing => Some(index as u64),
-        Shape::Rotating(_) => {
-            let base = JOURNAL_OFFSET + superblock.journal_bytes;
-            let offset = slot.segments[index].offset.checked_sub(base)?;
-            let length = region_bytes(superblock, slot);
-            offset.is_multiple_of(length).then_some(offset / length)
+        Shape::Fixed | Shape::Growing => {
+            slot.segments.iter().map(|segment| (segment.geometry, segment.offset)).collect()
         }
+        Shape::Rotating(generations) => (0..=generations as usize)
+            .map(|region| {
+                (slot.segments[0].geometry, region_extent(superblock, slot, region).offset)
+            })
+            .collect(),
+    }
+}
+
+/// Regions that a file may ever have.
+pub(crate) fn region_count(superblock: &Superblock) -> usize {
+    match superblock.shape() {
+        Shape::Fixed => 1,
+        Shape::Growing => MAX_SEGMENTS,
+        Shape::Rotating(generations) => generations as usize + 1,
     }
 }

@@ -2,9 +2,10 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::{CRC_OFFSET, Extent, first_nonzero, header_crc};
+use super::metadata::{Metadata, decode_metadata, encode_metadata};
+use super::{CRC_OFFSET, Extent, Superblock, first_nonzero, header_crc};
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
 
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = PAGE_BYTES as usize;
@@ -57,8 +58,7 @@ pub(crate) const METADATA_BYTES: usize = CRC_OFFSET - METADATA;
 
 /// Whether the file was closed in good order (F-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-pub enum State {
+pub(crate) enum State {
     /// Closed: the page tables describe the data exactly.
     Clean,
     /// Open for writing, or the writer did not get to close it.
@@ -80,8 +80,9 @@ impl BootId {
     }
 }
 
-/// The user's pairs, sorted by key.
-pub(crate) type Metadata = std::collections::BTreeMap<String, String>;
+/// The region of a segment whose slot was not validated yet: no region has this number, so that a
+/// look-up of it fails loudly.
+pub(crate) const UNPLACED: usize = usize::MAX;
 
 /// One geometry and its pages.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +95,9 @@ pub(crate) struct SegmentRecord {
     pub(crate) adds: u64,
     /// Where the segment starts in the file.
     pub(crate) offset: u64,
+    /// The number of the region that it is in, which stays the same for as long as the segment is
+    /// listed: [`UNPLACED`] until the slot was held against the length of the file.
+    pub(crate) region: usize,
     /// Which of the two page tables counts.
     pub(crate) table: u32,
     /// CRC-32 of that table.
@@ -127,8 +131,8 @@ impl SegmentRecord {
     }
 
     /// Where the parts of the segment are.
-    pub(crate) fn extent(&self, cell_bits: u32) -> Extent {
-        Extent { offset: self.offset, pages: self.geometry.pages(cell_bits) }
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of(&self.geometry, self.offset)
     }
 }
 
@@ -167,6 +171,22 @@ impl Slot {
     /// Which of the two slots this one is written to (F-23).
     pub(crate) fn place(&self) -> usize {
         (self.sequence % 2) as usize
+    }
+
+    /// The segment that takes the adds (F-24).
+    pub(crate) fn newest(&self) -> &SegmentRecord {
+        let Some(newest) = self.segments.last() else {
+            unreachable!("a slot lists 1 to 32 segments")
+        };
+        newest
+    }
+
+    /// See [`newest`](Self::newest).
+    pub(crate) fn newest_mut(&mut self) -> &mut SegmentRecord {
+        let Some(newest) = self.segments.last_mut() else {
+            unreachable!("a slot lists 1 to 32 segments")
+        };
+        newest
     }
 
     /// An error unless `next` is the slot that was written after this one (F-31).
@@ -221,9 +241,18 @@ impl Slot {
 
     /// Reads a slot. One of zeros is damaged as any other: every file has two from the start (F-21).
     ///
-    /// In a file with features that may be ignored, `reserved_in_use` says that their bytes are not
-    /// to be judged (F-19).
-    pub(crate) fn decode(bytes: &[u8], reserved_in_use: bool) -> Result<Self> {
+    /// In a file with features that may be ignored, reserved bytes are not judged: they may be those
+    /// features' own (F-19).
+    pub(crate) fn decode(bytes: &[u8], superblock: &Superblock) -> Result<Self> {
+        Self::decode_with(bytes, superblock.cells, superblock.reserved_in_use())
+    }
+
+    /// As [`decode`](Self::decode), for a file whose superblock cannot be decoded.
+    pub(crate) fn decode_with(
+        bytes: &[u8],
+        cells: CellKind,
+        reserved_in_use: bool,
+    ) -> Result<Self> {
         debug_assert_eq!(bytes.len(), SLOT_BYTES);
         let expected = Le::read_u32(&bytes[CRC_OFFSET..]);
         let found = header_crc(bytes);
@@ -267,7 +296,7 @@ impl Slot {
         }
         let segments = bytes[SEGMENTS..records_end]
             .chunks_exact(SEGMENT_BYTES)
-            .map(decode_segment)
+            .map(|bytes| decode_segment(bytes, cells))
             .collect::<Result<Vec<_>>>()?;
         let slot = Slot {
             sequence: Le::read_u64(&bytes[SEQUENCE..]),
@@ -330,7 +359,7 @@ fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
     Le::write_u64(&mut bytes[SEGMENT_ONES..], segment.ones);
 }
 
-fn decode_segment(bytes: &[u8]) -> Result<SegmentRecord> {
+fn decode_segment(bytes: &[u8], cells: CellKind) -> Result<SegmentRecord> {
     let id = Le::read_u32(&bytes[SEGMENT_LAYOUT..]);
     let Some(layout) = Layout::ALL.into_iter().find(|&layout| layout_id(layout) == id) else {
         return Err(Error::field("the slot", "segment layout", id, "it must be from 1 to 4"));
@@ -352,10 +381,11 @@ fn decode_segment(bytes: &[u8]) -> Result<SegmentRecord> {
         return Err(Error::field("the slot", "segment table", table, "it must be 0 or 1"));
     }
     Ok(SegmentRecord {
-        geometry,
+        geometry: geometry.with_cells(cells),
         capacity: Le::read_u64(&bytes[SEGMENT_CAPACITY..]),
         adds: Le::read_u64(&bytes[SEGMENT_ADDS..]),
         offset: Le::read_u64(&bytes[SEGMENT_OFFSET..]),
+        region: UNPLACED,
         table,
         table_crc: Le::read_u32(&bytes[SEGMENT_TABLE_CRC..]),
         ones: Le::read_u64(&bytes[SEGMENT_ONES..]),
@@ -378,55 +408,4 @@ pub(crate) const fn layout_id(layout: Layout) -> u32 {
         Layout::Page => 3,
         Layout::Line => 4,
     }
-}
-
-/// Metadata as bytes: for each pair, sorted by key, `u16 length, key, u16 length, value` (F-27).
-pub(crate) fn encode_metadata(metadata: &Metadata) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for (key, value) in metadata {
-        if key.is_empty() {
-            return Err(Error::parameter("metadata key", "empty", "give each pair a name"));
-        }
-        for text in [key, value] {
-            // Anything longer than a u16 is longer than the space as well.
-            let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        }
-    }
-    if bytes.len() > METADATA_BYTES {
-        return Err(Error::parameter(
-            "metadata",
-            format!("{} bytes long", bytes.len()),
-            format!("a file has room for {METADATA_BYTES} bytes, 4 of them spent on each pair"),
-        ));
-    }
-    Ok(bytes)
-}
-
-fn decode_metadata(mut bytes: &[u8]) -> Result<Metadata> {
-    let bad = |reason: &str| Error::field("the slot", "metadata", "unreadable", reason);
-    let mut text = || -> Result<Option<String>> {
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        let (length, rest) =
-            bytes.split_first_chunk::<2>().ok_or_else(|| bad("it ends inside a length"))?;
-        let (text, rest) = rest
-            .split_at_checked(u16::from_le_bytes(*length).into())
-            .ok_or_else(|| bad("a text reaches beyond its end"))?;
-        bytes = rest;
-        let text = std::str::from_utf8(text).map_err(|_| bad("a text is not UTF-8"))?;
-        Ok(Some(text.to_owned()))
-    };
-    let mut metadata = Metadata::new();
-    while let Some(key) = text()? {
-        let value = text()?.ok_or_else(|| bad("a key has no value"))?;
-        let sorted = metadata.last_key_value().is_none_or(|(last, _)| *last < key);
-        if key.is_empty() || !sorted {
-            return Err(bad("keys must be sorted, distinct and not empty"));
-        }
-        metadata.insert(key, value);
-    }
-    Ok(metadata)
 }

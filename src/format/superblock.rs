@@ -2,9 +2,9 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::{CRC_OFFSET, MAX_SEGMENTS, RECORD_BYTES, first_nonzero, header_crc};
+use super::{CRC_OFFSET, JOURNAL_OFFSET, MAX_SEGMENTS, RECORD_BYTES, first_nonzero, header_crc};
 use crate::error::{Error, Result};
-use crate::geometry::PAGE_BYTES;
+use crate::geometry::{CellKind, PAGE_BYTES};
 
 /// Bytes of the superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = PAGE_BYTES as usize;
@@ -60,35 +60,6 @@ const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING;
 const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
 /// Compatible features this code understands (F-18).
 const KNOWN_COMPATIBLE: u32 = 0;
-
-/// What a cell is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-#[non_exhaustive]
-pub enum CellKind {
-    /// One bit: keys can be added.
-    Plain,
-    /// A 4-bit counter: keys can be added and taken out.
-    Counting,
-}
-
-impl CellKind {
-    /// Bits a cell takes in the data.
-    pub const fn bits(self) -> u32 {
-        match self {
-            CellKind::Plain => 1,
-            CellKind::Counting => 4,
-        }
-    }
-
-    /// The name used on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CellKind::Plain => "plain",
-            CellKind::Counting => "counting",
-        }
-    }
-}
 
 /// What an add does once the filter holds as many keys as it was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +250,11 @@ impl Superblock {
         bit(self.cells == CellKind::Counting, COUNTING)
             | bit(self.shape() == Shape::Growing, GROWING)
             | bit(matches!(self.shape(), Shape::Rotating(_)), ROTATING)
+    }
+
+    /// Where the first segment starts (F-3).
+    pub(crate) fn base(&self) -> u64 {
+        JOURNAL_OFFSET + self.journal_bytes
     }
 
     /// How the segments come and go.

@@ -2,7 +2,7 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use crate::geometry::{Geometry, MAX_ROWS, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, MAX_ROWS, PAGE_BYTES};
 
 /// CRC-32 of a page of zeros (F-61).
 pub(crate) const EMPTY_PAGE_CRC: u32 = 0xc71c_0011;
@@ -31,13 +31,13 @@ pub(crate) struct PageEntry {
 }
 
 impl PageEntry {
-    /// The entry of a page of cells with so many bits.
-    pub(crate) fn of(page: &[u8], cell_bits: u32) -> Self {
+    /// The entry of a page of cells of a kind.
+    pub(crate) fn of(page: &[u8], cells: CellKind) -> Self {
         debug_assert_eq!(page.len(), PAGE_BYTES as usize);
         let words = page.chunks_exact(8).map(Le::read_u64);
-        let ones = match cell_bits {
-            1 => words.map(u64::count_ones).sum(),
-            _ => words.map(counters_in_use).sum(),
+        let ones = match cells {
+            CellKind::Plain => words.map(u64::count_ones).sum(),
+            CellKind::Counting => words.map(counters_in_use).sum(),
         };
         PageEntry { crc: crc32fast::hash(page), ones }
     }
@@ -49,16 +49,16 @@ impl PageEntry {
 
     /// Whether a page of this segment can have such an entry: no more ones than cells, and the
     /// CRC of an empty page if there are none (F-64).
-    pub(crate) fn is_possible(&self, geometry: &Geometry, page: u64, cell_bits: u32) -> bool {
+    pub(crate) fn is_possible(&self, geometry: &Geometry, page: u64) -> bool {
         if self.ones == 0 {
             return self.crc == EMPTY_PAGE_CRC;
         }
         // How many cells a page has takes several divisions. But for the last of a row, it lacks
         // fewer cells than there can be rows.
-        let most = 8 * PAGE_BYTES / u64::from(cell_bits);
-        let last = (page + 1).is_multiple_of(geometry.row_pages(cell_bits));
+        let most = geometry.cells_per_page();
+        let last = (page + 1).is_multiple_of(geometry.row_pages());
         let few = u64::from(self.ones) + u64::from(MAX_ROWS) <= most;
-        (few && !last) || u64::from(self.ones) <= geometry.page_cells(page, cell_bits)
+        (few && !last) || u64::from(self.ones) <= geometry.page_cells(page)
     }
 
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -73,12 +73,24 @@ impl PageEntry {
     }
 }
 
+/// A page table as bytes, its CRC and the sum of its ones.
+pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
+    let mut bytes = vec![0; table_bytes(table.len() as u64) as usize];
+    let mut ones = 0;
+    for (entry, bytes) in table.iter().zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
+        bytes.copy_from_slice(&entry.encode());
+        ones += u64::from(entry.ones);
+    }
+    let crc = crc32fast::hash(&bytes);
+    (bytes, crc, ones)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn f61_the_entry_of_an_empty_page() {
-        assert_eq!(PageEntry::of(&[0; PAGE_BYTES as usize], 1), PageEntry::empty());
+        assert_eq!(PageEntry::of(&[0; PAGE_BYTES as usize], CellKind::Plain), PageEntry::empty());
     }
 }

@@ -16,8 +16,6 @@ type Halves = [__m256i; 2];
 // shifts take them apart where widening 32-bit lanes would have to cross the register.
 const OF_4_ROWS: [i32; 8] = multipliers([0, 2, 0, 2, 1, 3, 1, 3]);
 const OF_8_ROWS: [i32; 8] = multipliers([0, 4, 1, 5, 2, 6, 3, 7]);
-const OF_16_ROWS: [[i32; 8]; 2] =
-    [multipliers([0, 1, 2, 3, 4, 5, 6, 7]), multipliers([8, 9, 10, 11, 12, 13, 14, 15])];
 
 const fn multipliers(lanes: [usize; 8]) -> [i32; 8] {
     let mut multipliers = [0; 8];
@@ -42,18 +40,12 @@ fn products(hash: u64, m: [i32; 8]) -> __m256i {
     _mm256_mullo_epi32(_mm256_set1_epi32(hash as i32), multipliers)
 }
 
-/// The cells of a hash, as counts to shift the words (4 and 8 rows) or half words (16 rows) of a
-/// line by (F-55).
+/// The cells of a hash, as counts to shift the words of a line by (F-55).
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
 fn places<const ROWS: usize>(hash: u64) -> Halves {
     match ROWS {
-        // A row is half a word, its cell the top 5 bits of the product.
-        16 => [
-            _mm256_srli_epi32::<27>(products(hash, OF_16_ROWS[0])),
-            _mm256_srli_epi32::<27>(products(hash, OF_16_ROWS[1])),
-        ],
-        // A row is a word, its cell the top 6 bits.
+        // A row is a word, its cell the top 6 bits of the product.
         8 => {
             let pairs = products(hash, OF_8_ROWS);
             let low = _mm256_slli_epi64::<32>(pairs);
@@ -78,13 +70,8 @@ fn places<const ROWS: usize>(hash: u64) -> Halves {
 #[target_feature(enable = "avx2,bmi2")]
 fn bits<const ROWS: usize>(hash: u64) -> Halves {
     let [low, high] = places::<ROWS>(hash);
-    if ROWS == 16 {
-        let one = _mm256_set1_epi32(1);
-        [_mm256_sllv_epi32(one, low), _mm256_sllv_epi32(one, high)]
-    } else {
-        let one = _mm256_set1_epi64x(1);
-        [_mm256_sllv_epi64(one, low), _mm256_sllv_epi64(one, high)]
-    }
+    let one = _mm256_set1_epi64x(1);
+    [_mm256_sllv_epi64(one, low), _mm256_sllv_epi64(one, high)]
 }
 
 /// Loads a line that others may be writing: the compiler sees neither what is read nor when, so
@@ -151,13 +138,8 @@ pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u
     let [low, high] = places::<ROWS>(hash);
     // SAFETY: the caller's.
     let line = unsafe { load(line) };
-    if ROWS == 16 {
-        let (low, high) = (_mm256_srlv_epi32(line[0], low), _mm256_srlv_epi32(line[1], high));
-        _mm256_testc_si256(_mm256_and_si256(low, high), _mm256_set1_epi32(1)) != 0
-    } else {
-        let (low, high) = (_mm256_srlv_epi64(line[0], low), _mm256_srlv_epi64(line[1], high));
-        _mm256_testc_si256(_mm256_and_si256(low, high), _mm256_set1_epi64x(1)) != 0
-    }
+    let (low, high) = (_mm256_srlv_epi64(line[0], low), _mm256_srlv_epi64(line[1], high));
+    _mm256_testc_si256(_mm256_and_si256(low, high), _mm256_set1_epi64x(1)) != 0
 }
 
 /// What [`contains_inline`] multiplies by, and compares with.
@@ -227,11 +209,6 @@ fn off<const ROWS: usize>(line: Halves, bits: Halves) -> u32 {
     let low = _mm256_andnot_si256(line[0], bits[0]);
     let high = _mm256_andnot_si256(line[1], bits[1]);
     let zero = _mm256_setzero_si256();
-    if ROWS == 16 {
-        let low = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, zero)));
-        let high = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(high, zero)));
-        return (low | (high << 8)) as u32 ^ 0xffff;
-    }
     let low = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(low, zero)));
     let high = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(high, zero)));
     let words = (low | (high << 4)) as u32 ^ 0xff;

@@ -45,16 +45,6 @@ fn products(hash: u64, multipliers: [u64; LINE_WORDS]) -> __m512i {
 #[target_feature(enable = "avx512f,bmi2")]
 fn bits<const ROWS: usize>(hash: u64) -> __m512i {
     match ROWS {
-        // A row is half a word, its cell the top 5 bits of 32.
-        16 => {
-            let m: [i32; 16] = std::array::from_fn(|row| LANE_MULTIPLIERS[row].cast_signed());
-            let multipliers = _mm512_setr_epi32(
-                m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8], m[9], m[10], m[11], m[12],
-                m[13], m[14], m[15],
-            );
-            let products = _mm512_mullo_epi32(_mm512_set1_epi32(hash as i32), multipliers);
-            _mm512_rolv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32::<27>(products))
-        }
         // A row is a word, its cell the top 6 bits.
         8 => {
             let places = _mm512_srli_epi64::<26>(products(hash, OF_8_ROWS));
@@ -115,7 +105,6 @@ unsafe fn store(line: *const AtomicU64, words: __m512i) {
 #[target_feature(enable = "avx512f,bmi2")]
 fn off<const ROWS: usize>(line: __m512i, bits: __m512i) -> u32 {
     match ROWS {
-        16 => _mm512_testn_epi32_mask(line, bits).into(),
         8 => _mm512_testn_epi64_mask(line, bits).into(),
         // Two words to a row, and only one of the two has the cell.
         _ => {
@@ -230,7 +219,7 @@ pub(super) unsafe fn missing_inline(line: *const AtomicU64, hash: u64) -> u32 {
 /// Turns on the cells of a hash with 8 rows, after all that was stored before.
 ///
 /// # Safety
-/// As for [`missing_inline`], and the words may be changed, which nobody else does meanwhile.
+/// As for [`missing_inline`], and the words may be changed, which no other thread does at the same time.
 #[inline(always)]
 pub(super) unsafe fn turn_on_inline(line: *const AtomicU64, hash: u64) {
     fence(Ordering::Release);

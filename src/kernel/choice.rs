@@ -1,7 +1,7 @@
 //! Which inner loop suits a geometry and this processor.
 
 use super::{simd, wide};
-use crate::geometry::{Geometry, Layout};
+use crate::geometry::{CellKind, Geometry, Layout};
 
 /// Environment variable that, set to `portable`, keeps handles from using SIMD instructions, and,
 /// set to `simd`, from using those whose registers hold a whole line.
@@ -10,14 +10,12 @@ pub(super) const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
 /// The inner loop that suits a geometry and this processor, chosen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kernel {
-    /// With a whole line in one register: lines of 4, 8 and 16 rows.
+    /// With a whole line in one register: lines of 4 and of 8 rows, which are those of default plans.
     WideLine4,
     WideLine8,
-    WideLine16,
     /// The same with other SIMD instructions.
     SimdLine4,
     SimdLine8,
-    SimdLine16,
     /// Any number of rows in one line.
     PortableLine,
     /// Cells drawn one by one: `page`, `rows` and `flat`.
@@ -37,28 +35,37 @@ impl Kernel {
 
     /// The kernel with a line in one register, if there is one.
     pub(super) fn wide(geometry: &Geometry) -> Option<Self> {
-        let kernels = [Kernel::WideLine4, Kernel::WideLine8, Kernel::WideLine16];
-        Self::of_rows(geometry, kernels).filter(|_| wide::found())
+        Self::of_rows(geometry, [Kernel::WideLine4, Kernel::WideLine8]).filter(|_| wide::found())
     }
 
     /// The kernel with other SIMD instructions, if there is one.
     pub(super) fn simd(geometry: &Geometry) -> Option<Self> {
-        let kernels = [Kernel::SimdLine4, Kernel::SimdLine8, Kernel::SimdLine16];
-        Self::of_rows(geometry, kernels).filter(|_| simd::found())
+        Self::of_rows(geometry, [Kernel::SimdLine4, Kernel::SimdLine8]).filter(|_| simd::found())
     }
 
-    /// The one of kernels for lines of 4, 8 and 16 rows that suits a geometry.
-    fn of_rows(geometry: &Geometry, [four, eight, sixteen]: [Self; 3]) -> Option<Self> {
+    /// The one of kernels for lines of 4 and 8 rows that suits a geometry.
+    fn of_rows(geometry: &Geometry, [four, eight]: [Self; 2]) -> Option<Self> {
         match (geometry.layout(), geometry.row_count()) {
             (Layout::Line, 4) => Some(four),
             (Layout::Line, 8) => Some(eight),
-            (Layout::Line, 16) => Some(sixteen),
             _ => None,
+        }
+    }
+
+    /// The fast path of look-ups with this kernel.
+    pub(super) fn fast_path(self) -> FastPath {
+        match self {
+            Kernel::WideLine8 => FastPath::Wide,
+            Kernel::SimdLine8 => FastPath::Simd,
+            _ => FastPath::None,
         }
     }
 
     /// The best kernel for this processor that the environment allows.
     pub(super) fn choose(geometry: &Geometry) -> Self {
+        if geometry.cell_kind() == CellKind::Counting {
+            return Kernel::Counting;
+        }
         match std::env::var_os(KERNEL_VARIABLE) {
             Some(name) if name == "portable" => None,
             Some(name) if name == "simd" => Self::simd(geometry),
@@ -68,22 +75,28 @@ impl Kernel {
     }
 }
 
+/// The way of look-ups that is inlined into their callers, for the geometry that nearly all files
+/// have. A handle keeps it beside its cells, as one byte that the compiler can move out of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FastPath {
+    /// There is none: other cells have a say, or the kernel is a rare one.
+    None,
+    Wide,
+    Simd,
+}
+
 /// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD
 /// instructions, else one of two others.
 macro_rules! with_kernel {
     ($kernel:expr, $name:ident ( $($argument:expr),* ), $line:expr, $drawn:expr) => {
         match $kernel {
-            // SAFETY: whoever chose the kernel found its instructions, and the caller of this macro
+            // SAFETY: the choice of the kernel found its instructions, and the caller of this macro
             // vouches for the pointer: see there.
             Kernel::WideLine8 => unsafe { wide::$name::<8>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::WideLine16 => unsafe { wide::$name::<16>($($argument),*) },
             // SAFETY: as above.
             Kernel::WideLine4 => unsafe { wide::$name::<4>($($argument),*) },
             // SAFETY: as above.
             Kernel::SimdLine8 => unsafe { simd::$name::<8>($($argument),*) },
-            // SAFETY: as above.
-            Kernel::SimdLine16 => unsafe { simd::$name::<16>($($argument),*) },
             // SAFETY: as above.
             Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
             Kernel::PortableLine => $line,

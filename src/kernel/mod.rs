@@ -25,7 +25,6 @@ mod tests;
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use neon as simd;
@@ -39,18 +38,13 @@ use none as simd;
 #[cfg(target_arch = "x86_64")]
 use {avx2 as simd, avx512 as wide};
 
+pub(crate) use choice::FastPath;
 use choice::Kernel;
 
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Layout, PAGE_BYTES, reduce};
+use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES, reduce};
 use crate::hash::Hasher;
-use crate::storage::{LINE_WORDS, Map, Use, Words, prefetch_to_write};
-
-/// Bits of a plain cell.
-const CELL_BITS: u32 = 1;
-
-/// Bits of a counter.
-const COUNTER_BITS: u32 = 4;
+use crate::storage::{LINE_WORDS, Map, Usage, Words, prefetch_to_write};
 
 /// Bytes of a block of the `line` layout.
 const LINE_BYTES: usize = 8 * LINE_WORDS;
@@ -58,7 +52,7 @@ const LINE_BYTES: usize = 8 * LINE_WORDS;
 /// The word and the bit of the cell a hash takes in a row.
 #[inline(always)]
 pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
-    let address = geometry.address(hash, row, CELL_BITS);
+    let address = geometry.address(hash, row);
     ((address / 64) as usize, 1 << (address % 64))
 }
 
@@ -90,32 +84,26 @@ pub(crate) struct Cells<Q: Map> {
     /// Bytes of a block, if no block is on more than one page.
     block_bytes: Option<NonZeroU64>,
     kernel: Kernel,
-    /// What look-ups find at the [shortcut](Self::shortcut): a [`Short`].
-    short: AtomicU8,
 }
 
 impl<Q: Map> Cells<Q> {
-    /// Joins the two. Too few words are an error: from here on nobody checks.
-    pub(crate) fn new(geometry: Geometry, map: Q, cell_bits: u32) -> Result<Self> {
-        let kernel = match cell_bits {
-            CELL_BITS => Kernel::choose(&geometry),
-            _ => Kernel::Counting,
-        };
+    /// Joins the two. Too few words are an error: from here on nothing checks.
+    pub(crate) fn new(geometry: Geometry, map: Q) -> Result<Self> {
+        let kernel = Kernel::choose(&geometry);
         Self::with_kernel(geometry, map, kernel)
     }
 
     fn with_kernel(geometry: Geometry, map: Q, kernel: Kernel) -> Result<Self> {
-        let cell_bits = if kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
         // SAFETY: the same words as `map` gives, which this value keeps.
         let words = unsafe { Words::new(map.words().as_ptr(), map.words().len()) };
-        let (expected, found) = (geometry.pages(cell_bits) * PAGE_BYTES, words.len() as u64 * 8);
+        let (expected, found) = (geometry.pages() * PAGE_BYTES, words.len() as u64 * 8);
         if found < expected {
             return Err(Error::Length { expected, found });
         }
-        let (block_span, row_span) = (geometry.block_span(cell_bits), geometry.row_span(cell_bits));
+        let (block_span, row_span) = (geometry.block_span(), geometry.row_span());
         let line_bytes = geometry.blocks() * LINE_BYTES as u64;
         let block_bytes = match geometry.layout() {
-            Layout::Line | Layout::Page => block_span * u64::from(cell_bits) / 8,
+            Layout::Line | Layout::Page => block_span * u64::from(geometry.cell_kind().bits()) / 8,
             Layout::Rows | Layout::Flat => 0,
         };
         Ok(Cells {
@@ -127,7 +115,6 @@ impl<Q: Map> Cells<Q> {
             block_span,
             row_span,
             kernel,
-            short: AtomicU8::new(Short::Closed as u8),
         })
     }
 
@@ -150,32 +137,19 @@ impl<Q: Map> Cells<Q> {
         self.words.as_ptr().wrapping_byte_add(line_offset(hash, self.line_bytes))
     }
 
-    /// Opens the [shortcut](Self::shortcut), if there is one: these cells alone answer look-ups, and
-    /// nothing about them is to be found out any more.
-    pub(crate) fn open_shortcut(&self) {
-        let short = match self.kernel {
-            Kernel::WideLine8 => Short::Wide,
-            Kernel::SimdLine8 => Short::Simd,
-            _ => Short::Closed,
-        };
-        self.short.store(short as u8, Ordering::Relaxed);
+    /// The fast path of these cells, if they have one.
+    pub(crate) fn fast_path(&self) -> FastPath {
+        self.kernel.fast_path()
     }
 
-    /// What the [shortcut](Self::shortcut) is once it is open, whether it is or not.
+    /// [`contains`](Self::contains) by the fast path that these cells have, in place instead of by a
+    /// call.
     #[inline(always)]
-    pub(crate) fn closed_shortcut(&self) -> Option<Shortcut<'_, Q>> {
-        match self.kernel {
-            Kernel::WideLine8 => Some(Shortcut(self, Short::Wide as u8)),
-            Kernel::SimdLine8 => Some(Shortcut(self, Short::Simd as u8)),
-            _ => None,
+    pub(crate) fn contains_fast(&self, fast: FastPath, hash: u64) -> bool {
+        match fast {
+            FastPath::Simd => self.contains_simd(hash),
+            _ => self.contains_wide(hash),
         }
-    }
-
-    /// The shortcut, if it is open.
-    #[inline(always)]
-    pub(crate) fn shortcut(&self) -> Option<Shortcut<'_, Q>> {
-        let short = self.short.load(Ordering::Relaxed);
-        (short != Short::Closed as u8).then_some(Shortcut(self, short))
     }
 
     /// Whether the cells of all rows are on.
@@ -185,7 +159,7 @@ impl<Q: Map> Cells<Q> {
         match self.kernel {
             Kernel::WideLine8 => self.contains_wide(hash),
             Kernel::SimdLine8 => self.contains_simd(hash),
-            _ => self.contains_otherwise(hash),
+            _ => self.contains_general(hash),
         }
     }
 
@@ -193,7 +167,7 @@ impl<Q: Map> Cells<Q> {
     #[inline(always)]
     fn contains_wide(&self, hash: u64) -> bool {
         debug_assert_eq!(self.kernel, Kernel::WideLine8);
-        // SAFETY: whoever chose the kernel found its instructions; the words hold all lines.
+        // SAFETY: the choice of the kernel found its instructions; the words hold all lines.
         unsafe { wide::contains_inline(self.words.as_ptr(), self.line_bytes, hash) }
     }
 
@@ -206,7 +180,7 @@ impl<Q: Map> Cells<Q> {
     }
 
     #[inline]
-    fn contains_otherwise(&self, hash: u64) -> bool {
+    fn contains_general(&self, hash: u64) -> bool {
         if self.kernel == Kernel::Counting {
             return self.counters(hash).all(|counter| counter > 0);
         }
@@ -227,7 +201,7 @@ impl<Q: Map> Cells<Q> {
     /// The counters of a hash, one for each row.
     fn counters(&self, hash: u64) -> impl Iterator<Item = u8> {
         (0..self.geometry.row_count())
-            .map(move |row| self.counter(self.geometry.address(hash, row, COUNTER_BITS)))
+            .map(move |row| self.counter(self.geometry.address(hash, row)))
     }
 
     /// The page of a hash, in the layouts that have all cells of a hash on one page.
@@ -242,27 +216,26 @@ impl<Q: Map> Cells<Q> {
     /// one of them is off or not.
     #[inline]
     pub(crate) fn any_off(&self, hash: u64, mut accept: impl FnMut(u64) -> bool) -> bool {
-        let cell_bits = if self.kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
-        let page = |address: u64| address * u64::from(cell_bits) / (8 * PAGE_BYTES);
         if let Some(page) = self.only_page(hash) {
             return accept(page);
         }
         (0..self.geometry.row_count()).any(|row| {
-            let address = self.geometry.address(hash, row, cell_bits);
-            let off = match cell_bits {
-                CELL_BITS => self.words.load(address as usize / 64) >> (address % 64) & 1 == 0,
-                _ => self.counter(address) == 0,
+            let address = self.geometry.address(hash, row);
+            let off = match self.geometry.cell_kind() {
+                CellKind::Plain => {
+                    self.words.load(address as usize / 64) >> (address % 64) & 1 == 0
+                }
+                CellKind::Counting => self.counter(address) == 0,
             };
-            off && accept(page(address))
+            off && accept(address / self.geometry.cells_per_page())
         })
     }
 
     /// Whether `accept` takes one of the pages that the cells of a hash are on.
     pub(crate) fn any_page(&self, hash: u64, mut accept: impl FnMut(u64) -> bool) -> bool {
-        let cell_bits = if self.kernel == Kernel::Counting { COUNTER_BITS } else { CELL_BITS };
         (0..self.geometry.row_count()).any(|row| {
-            let address = self.geometry.address(hash, row, cell_bits);
-            accept(address * u64::from(cell_bits) / (8 * PAGE_BYTES))
+            let address = self.geometry.address(hash, row);
+            accept(address / self.geometry.cells_per_page())
         })
     }
 
@@ -289,8 +262,8 @@ impl<Q: Map> Cells<Q> {
     /// gets the same bits before the first cell changes, unless there are none, and `changed` a word
     /// of each page that changes. The words must be mapped writable.
     ///
-    /// When the hash has a block of its [own](Self::own_block), nobody else changes that block
-    /// meanwhile: so no cell is lost although words are loaded and stored in two steps, which
+    /// When the hash has a block of its [own](Self::own_block), no other thread changes that
+    /// block at the same time: so no cell is lost although words are loaded and stored in two steps, which
     /// takes a tenth of the time of an atomic step for each row.
     #[inline(always)]
     pub(crate) fn turn_on(
@@ -299,9 +272,10 @@ impl<Q: Map> Cells<Q> {
         before: impl FnOnce(u32),
         changed: impl FnMut(usize),
     ) -> u32 {
-        match Q::DIRECT && self.kernel == Kernel::WideLine8 {
-            true => self.turn_on_wide(hash, before, changed),
-            false => self.turn_on_otherwise(hash, before, changed),
+        if Q::DIRECT && self.kernel == Kernel::WideLine8 {
+            self.turn_on_wide(hash, before, changed)
+        } else {
+            self.turn_on_general(hash, before, changed)
         }
     }
 
@@ -315,7 +289,7 @@ impl<Q: Map> Cells<Q> {
     ) -> u32 {
         let word = self.line(hash);
         let line = self.words.as_ptr().wrapping_add(word);
-        // SAFETY: whoever chose the kernel found its instructions; all of the line is there (`new`).
+        // SAFETY: the choice of the kernel found its instructions; all of the line is there (`new`).
         let mask = unsafe { wide::missing_inline(line, hash) };
         if mask != 0 {
             before(mask);
@@ -327,7 +301,7 @@ impl<Q: Map> Cells<Q> {
     }
 
     #[inline(never)]
-    fn turn_on_otherwise(
+    fn turn_on_general(
         &self,
         hash: u64,
         before: impl FnOnce(u32),
@@ -341,14 +315,15 @@ impl<Q: Map> Cells<Q> {
             }
             return mask;
         }
-        let mask = match Q::DIRECT {
-            true => with_kernel!(
+        let mask = if Q::DIRECT {
+            with_kernel!(
                 self.kernel,
                 turn_on(self.line_pointer(hash), hash, before),
                 portable::turn_on(self, hash, before),
                 portable::turn_on(self, hash, before)
-            ),
-            false => portable::turn_on(self, hash, before),
+            )
+        } else {
+            portable::turn_on(self, hash, before)
         };
         if mask != 0 {
             changed(self.line(hash));
@@ -358,7 +333,7 @@ impl<Q: Map> Cells<Q> {
 
     /// Turns on all cells of a hash; true when one of them was off.
     ///
-    /// Nobody else changes the cells meanwhile.
+    /// No other thread changes the cells at the same time.
     #[inline]
     pub(crate) fn add(&self, hash: u64) -> bool {
         self.turn_on(hash, |_| {}, |_| {}) != 0
@@ -375,37 +350,13 @@ impl<Q: Map> Cells<Q> {
     }
 }
 
-/// What look-ups find at the shortcut.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Short {
-    /// Nothing: other cells have a say, or the kernel is a rare one.
-    Closed,
-    Wide,
-    Simd,
-}
-
-/// The shortest way of a look-up, for the geometry that nearly all files have: it is walked in place
-/// instead of by a call.
-pub(crate) struct Shortcut<'a, Q: Map>(&'a Cells<Q>, u8);
-
-impl<Q: Map> Shortcut<'_, Q> {
-    /// The hash of a key.
-    #[inline(always)]
-    pub(crate) fn hash(&self, hasher: &Hasher, key: &[u8]) -> u64 {
-        // SAFETY: there is a shortcut, so `simd` or `wide` found the instruction.
-        hasher.hash_by(key, |x| unsafe { simd::diffuse(x) })
-    }
-
-    /// Whether the cells of all rows are on.
-    #[inline(always)]
-    pub(crate) fn contains(&self, hash: u64) -> bool {
-        if self.1 == Short::Wide as u8 {
-            self.0.contains_wide(hash)
-        } else {
-            self.0.contains_simd(hash)
-        }
-    }
+/// The hash of a key for a handle whose look-ups have a fast path: its kernel found the instructions
+/// that make the hash fast as well.
+#[inline(always)]
+pub(crate) fn hash_fast(hasher: &Hasher, key: &[u8]) -> u64 {
+    // SAFETY: there is a fast path only where `simd` or `wide` was found, and both ask for BMI2 on
+    // x86-64; the other architectures need nothing.
+    hasher.hash_by(key, |x| unsafe { simd::diffuse(x) })
 }
 
 impl<Q: Map> Map for Cells<Q> {
@@ -426,8 +377,8 @@ impl<Q: Map> Map for Cells<Q> {
         self.map.store(word, value);
     }
 
-    fn expect(&self, usage: Use) {
-        self.map.expect(usage);
+    fn advise(&self, usage: Usage) {
+        self.map.advise(usage);
     }
 
     fn flush(&self, words: Range<usize>) -> io::Result<()> {

@@ -19,12 +19,6 @@ type Lanes = [[u32; 4]; 4];
 // quarter, the upper one for a word of the next, and no lane has to be widened.
 const OF_4_ROWS: [[u32; 4]; 2] = [multipliers([0, 1, 0, 1]), multipliers([2, 3, 2, 3])];
 const OF_8_ROWS: [[u32; 4]; 2] = [multipliers([0, 2, 1, 3]), multipliers([4, 6, 5, 7])];
-const OF_16_ROWS: Lanes = [
-    multipliers([0, 1, 2, 3]),
-    multipliers([4, 5, 6, 7]),
-    multipliers([8, 9, 10, 11]),
-    multipliers([12, 13, 14, 15]),
-];
 
 /// Takes the first half of a row's cells away from the place in its second word.
 const HALF_A_ROW: [u32; 4] = [0, 0, 1 << 31, 1 << 31];
@@ -39,16 +33,13 @@ const fn multipliers(lanes: [usize; 4]) -> [u32; 4] {
     multipliers
 }
 
-/// The bit of its row in the lowest lane of each word (4 and 8 rows) or in each half word (16
-/// rows) of a line.
+/// The bit of its row in the lower lane of each word of a line.
 const fn row_bits<const ROWS: usize>() -> Lanes {
     let mut bits = [[0; 4]; 4];
     let mut half = 0;
     while half < 16 {
-        if ROWS == 16 || half % 2 == 0 {
-            bits[half / 4][half % 4] = 1 << (half * ROWS / 16);
-        }
-        half += 1;
+        bits[half / 4][half % 4] = 1 << (half * ROWS / 16);
+        half += 2;
     }
     bits
 }
@@ -70,14 +61,6 @@ fn lanes(lanes: [u32; 4]) -> uint32x4_t {
 #[target_feature(enable = "neon")]
 fn products(hash: u64, multipliers: [u32; 4]) -> uint32x4_t {
     vmulq_n_u32(lanes(multipliers), hash as u32)
-}
-
-/// A quarter of the bits of 16 rows: a row is half a word, its cell the top 5 bits of the product.
-#[inline]
-#[target_feature(enable = "neon")]
-fn quarter_of_16(hash: u64, multipliers: [u32; 4]) -> uint64x2_t {
-    let places = vshrq_n_u32::<27>(products(hash, multipliers));
-    vreinterpretq_u64_u32(vshlq_u32(vdupq_n_u32(1), vreinterpretq_s32_u32(places)))
 }
 
 /// Half the bits of 8 rows: a row is a word, its cell the top 6 bits of the product.
@@ -107,14 +90,6 @@ fn half_of_4(hash: u64, multipliers: [u32; 4]) -> [uint64x2_t; 2] {
 #[target_feature(enable = "neon")]
 fn bits<const ROWS: usize>(hash: u64) -> Quarters {
     // Written out, because `map` over these arrays is not inlined.
-    if ROWS == 16 {
-        return [
-            quarter_of_16(hash, OF_16_ROWS[0]),
-            quarter_of_16(hash, OF_16_ROWS[1]),
-            quarter_of_16(hash, OF_16_ROWS[2]),
-            quarter_of_16(hash, OF_16_ROWS[3]),
-        ];
-    }
     let ([a, b], [c, d]) = if ROWS == 8 {
         (half_of_8(hash, OF_8_ROWS[0]), half_of_8(hash, OF_8_ROWS[1]))
     } else {
@@ -207,17 +182,11 @@ pub(super) unsafe fn contains_inline(start: *const AtomicU64, bytes: u64, hash: 
     unsafe { contains::<8>(line, hash) }
 }
 
-/// The bits of the rows whose words (4 and 8 rows) or half words (16 rows) are not 0.
+/// The bits of the rows whose words are not 0.
 #[inline]
 #[target_feature(enable = "neon")]
-fn where_any<const ROWS: usize>(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2_t {
-    let any = if ROWS == 16 {
-        let halves = vreinterpretq_u32_u64(off);
-        vreinterpretq_u64_u32(vtstq_u32(halves, halves))
-    } else {
-        vtstq_u64(off, off)
-    };
-    vandq_u64(any, vreinterpretq_u64_u32(lanes(row_bits)))
+fn where_any(off: uint64x2_t, row_bits: [u32; 4]) -> uint64x2_t {
+    vandq_u64(vtstq_u64(off, off), vreinterpretq_u64_u32(lanes(row_bits)))
 }
 
 /// One bit for each row whose bit is not on in the line.
@@ -227,10 +196,10 @@ fn off<const ROWS: usize>(line: Quarters, bits: Quarters) -> u32 {
     let [a, b, c, d] = bits_off(bits, line);
     let rows = const { row_bits::<ROWS>() };
     let rows = [
-        where_any::<ROWS>(a, rows[0]),
-        where_any::<ROWS>(b, rows[1]),
-        where_any::<ROWS>(c, rows[2]),
-        where_any::<ROWS>(d, rows[3]),
+        where_any(a, rows[0]),
+        where_any(b, rows[1]),
+        where_any(c, rows[2]),
+        where_any(d, rows[3]),
     ];
     // Each bit is in one lane at most, so that the sum is the union: of the two words that 4 rows
     // have for each, only one can have the cell.

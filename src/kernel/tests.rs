@@ -46,7 +46,7 @@ fn hashes(seed: u64) -> Vec<u64> {
 }
 
 fn cells(geometry: Geometry, kernel: Kernel) -> Cells<FileMap> {
-    let bytes = geometry.pages(CELL_BITS) * PAGE_BYTES;
+    let bytes = geometry.pages() * PAGE_BYTES;
     let map = FileMap::anonymous(bytes as usize).unwrap();
     Cells::with_kernel(geometry, map, kernel).unwrap()
 }
@@ -55,7 +55,7 @@ fn cells(geometry: Geometry, kernel: Kernel) -> Cells<FileMap> {
 fn missing(cells: &Cells<FileMap>, hash: u64) -> u32 {
     let geometry = cells.geometry();
     (0..geometry.row_count()).fold(0, |mask, row| {
-        let address = geometry.address(hash, row, CELL_BITS);
+        let address = geometry.address(hash, row);
         let on = cells.words.load(address as usize / 64) >> (address % 64) & 1;
         mask | u32::from(on == 0) << row
     })
@@ -118,12 +118,10 @@ fn every_kernel_agrees_with_the_geometry() {
 
 /// Without this the test above could leave a kernel out.
 #[test]
-fn simd_serves_lines_of_4_8_and_16_rows_where_it_is_found() {
+fn simd_serves_lines_of_4_and_8_rows_where_it_is_found() {
     use Kernel::*;
     let forced = std::env::var_os(KERNEL_VARIABLE).unwrap_or_default();
-    let kernels =
-        [(4, WideLine4, SimdLine4), (8, WideLine8, SimdLine8), (16, WideLine16, SimdLine16)];
-    for (rows, wide, simd) in kernels {
+    for (rows, wide, simd) in [(4, WideLine4, SimdLine4), (8, WideLine8, SimdLine8)] {
         let geometry = Geometry::line(rows, 1).unwrap();
         assert_eq!(Kernel::wide(&geometry), wide::found().then_some(wide));
         assert_eq!(Kernel::simd(&geometry), simd::found().then_some(simd));
@@ -157,28 +155,26 @@ fn batches_of_every_length_answer_every_key() {
 }
 
 #[test]
-fn the_shortcut_hashes_and_answers_as_everyone_does() {
+fn the_fast_path_hashes_and_answers_as_the_others_do() {
     let geometry = Geometry::line(8, 100).unwrap();
     let hasher = Hasher::new(5);
     let bytes: Vec<u8> = (0..100).map(|at| split_mix(3, at) as u8).collect();
     for kernel in [Kernel::wide(&geometry), Kernel::simd(&geometry)].into_iter().flatten() {
         let cells = cells(geometry, kernel);
-        assert!(cells.shortcut().is_none(), "closed until it is opened");
-        cells.open_shortcut();
+        let fast = cells.fast_path();
+        assert_ne!(fast, FastPath::None, "{kernel:?}");
         for length in 0..bytes.len() {
             let key = &bytes[..length];
             let hash = hasher.hash(key);
             if length % 2 == 0 {
                 cells.add(hash);
             }
-            let shortcut = cells.shortcut().unwrap();
-            assert_eq!(shortcut.hash(&hasher, key), hash, "length {length}");
-            assert_eq!(shortcut.contains(hash), missing(&cells, hash) == 0, "length {length}");
+            assert_eq!(hash_fast(&hasher, key), hash, "length {length}");
+            let found = cells.contains_fast(fast, hash);
+            assert_eq!(found, missing(&cells, hash) == 0, "length {length}");
         }
     }
-    let portable = cells(geometry, Kernel::portable(&geometry));
-    portable.open_shortcut();
-    assert!(portable.shortcut().is_none());
+    assert_eq!(Kernel::portable(&geometry).fast_path(), FastPath::None);
 }
 
 #[test]
@@ -186,7 +182,7 @@ fn too_few_words_are_refused() {
     let geometry = Geometry::line(8, 65).unwrap();
     let map = FileMap::anonymous(PAGE_BYTES as usize).unwrap();
     assert!(matches!(
-        Cells::new(geometry, map, CELL_BITS),
+        Cells::new(geometry, map),
         Err(Error::Length { expected: 8192, found: 4096 })
     ));
 }

@@ -1,6 +1,8 @@
 //! How two files relate.
 
+#[cfg(feature = "files")]
 use std::path::Path;
+use std::sync::Arc;
 
 use super::compatible::{Parameters, common_geometry, factor_to};
 use super::derivation::{InputSummary, summary};
@@ -9,8 +11,8 @@ use super::stream::each_few_pages;
 use crate::error::{Error, Result};
 use crate::format::PageEntry;
 use crate::geometry::Geometry;
-use crate::plan::{self, Overlap};
-use crate::report::Counted;
+use crate::plan::{self, Occupancy, Overlap};
+use crate::storage::Bytes;
 
 /// Most runs of differing pages that are kept.
 const MOST_RUNS: usize = 1000;
@@ -141,10 +143,10 @@ impl Relation {
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let at = |name| folder.path().join(name);
-/// use bloomfile::{Contents, Options, Relation, compare};
+/// use bloomfile::{Options, ops::{Contents, Relation, compare}};
 ///
 /// for (name, keys) in [("more", 0..2000u32), ("less", 0..1000)] {
-///     let mut file = Options::new().capacity(2000).false_positive_rate(0.01).build(at(name))?;
+///     let mut file = Options::new().capacity(2000).false_positive_rate(0.01).start_build(at(name))?;
 ///     for key in keys {
 ///         file.add(&key.to_le_bytes());
 ///     }
@@ -155,18 +157,28 @@ impl Relation {
 /// assert!(pages.overlap.jaccard.contains(0.5));
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn compare(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<Comparison> {
-    let sources = [Source::open(a.as_ref())?, Source::open(b.as_ref())?];
-    let parameters = parameters(&sources);
-    let contents = match common_geometry(&sources) {
-        Ok(geometry) => Contents::Compared(Box::new(compare_pages(&geometry, &sources)?)),
+    compare_sources(&[Source::open(a.as_ref())?, Source::open(b.as_ref())?])
+}
+
+/// As [`compare`], for files whose bytes are in memory.
+pub fn compare_bytes(a: impl AsRef<[u8]>, b: impl AsRef<[u8]>) -> Result<Comparison> {
+    let (a, b) = (Bytes(a.as_ref()), Bytes(b.as_ref()));
+    compare_sources(&[Source::of_medium(Arc::new(a))?, Source::of_medium(Arc::new(b))?])
+}
+
+fn compare_sources(sources: &[Source<'_>; 2]) -> Result<Comparison> {
+    let parameters = parameters(sources);
+    let contents = match common_geometry(sources) {
+        Ok(geometry) => Contents::Compared(Box::new(compare_pages(&geometry, sources)?)),
         Err(error) if matches!(error.cause(), Error::Incompatible { .. }) => {
             sources.iter().try_for_each(Source::verify)?;
             Contents::Incomparable { reason: error.cause().to_string() }
         }
         Err(error) => return Err(error),
     };
-    let [a, b] = &sources;
+    let [a, b] = sources;
     let factor = |source| match &contents {
         Contents::Compared(pages) => factor_to(&pages.geometry, source),
         Contents::Incomparable { .. } => Ok(1),
@@ -174,7 +186,7 @@ pub fn compare(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<Comparison> {
     Ok(Comparison { a: summary(a, factor(a)?)?, b: summary(b, factor(b)?)?, parameters, contents })
 }
 
-fn parameters(sources: &[Source; 2]) -> Vec<ParameterPair> {
+fn parameters(sources: &[Source<'_>; 2]) -> Vec<ParameterPair> {
     let [a, b] = sources.each_ref().map(|source| {
         let (superblock, geometry) = (source.superblock(), source.geometry());
         let known = |value: f64| if value == 0.0 { "not given".into() } else { value.to_string() };
@@ -196,8 +208,7 @@ fn parameters(sources: &[Source; 2]) -> Vec<ParameterPair> {
 /// What one thread has found.
 struct Findings {
     /// Of the first file, of the second and of both together.
-    counted: [Counted; 3],
-    cell_bits: u32,
+    counted: [Occupancy; 3],
     a_alone: bool,
     b_alone: bool,
     differing: u64,
@@ -205,15 +216,15 @@ struct Findings {
 }
 
 impl Findings {
-    fn new(geometry: &Geometry, cell_bits: u32) -> Self {
-        let counted = [(); 3].map(|()| Counted::new(geometry, cell_bits));
+    fn new(geometry: &Geometry) -> Self {
+        let counted = [(); 3].map(|()| Occupancy::new(geometry));
         let (a_alone, b_alone, differing, runs) = (false, false, 0, Vec::new());
-        Findings { counted, cell_bits, a_alone, b_alone, differing, runs }
+        Findings { counted, a_alone, b_alone, differing, runs }
     }
 
     fn count(&mut self, geometry: &Geometry, page: u64, ones: [u32; 3]) {
         for (counted, ones) in self.counted.iter_mut().zip(ones) {
-            counted.add(geometry, self.cell_bits, page, ones);
+            counted.add(geometry, page, ones);
         }
     }
 
@@ -244,9 +255,9 @@ fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
     }
 }
 
-fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageComparison> {
+fn compare_pages(geometry: &Geometry, sources: &[Source<'_>; 2]) -> Result<PageComparison> {
     let cells = sources[0].cells();
-    let findings = || Findings::new(geometry, cells.bits());
+    let findings = || Findings::new(geometry);
     let state = || (findings(), [Vec::new(), Vec::new()]);
     let found = each_few_pages(geometry, sources, None, state, |(found, bytes), pages| {
         for (source, bytes) in sources.iter().zip(bytes.iter_mut()) {
@@ -257,7 +268,7 @@ fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageCompa
         let [a, b] = bytes.each_ref().map(|bytes| bytes.chunks_exact(PAGE));
         for ((page, a), b) in pages.zip(a).zip(b) {
             let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
-            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page, cells.bits()).ones);
+            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page, cells).ones);
             found.count(geometry, page, ones);
             found.a_alone |= together != b;
             found.b_alone |= together != a;
@@ -279,7 +290,7 @@ fn compare_pages(geometry: &Geometry, sources: &[Source; 2]) -> Result<PageCompa
             (true, true) => Relation::Neither,
         },
         overlap: plan::estimate_overlap(geometry, &ones_a, &ones_b, &ones_union),
-        pages: geometry.pages(cells.bits()),
+        pages: geometry.pages(),
         pages_differing: found.differing,
         differing: found.runs,
     })

@@ -2,8 +2,8 @@
 
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::format::{CellKind, Superblock};
-use crate::geometry::Geometry;
+use crate::format::Superblock;
+use crate::geometry::{CellKind, Geometry};
 
 /// What filters must have in common to be combined, in the order in which it is compared.
 pub(super) struct Parameters([(&'static str, String); 5]);
@@ -19,7 +19,7 @@ impl Parameters {
         ])
     }
 
-    pub(super) fn of(source: &Source) -> Self {
+    pub(super) fn of(source: &Source<'_>) -> Self {
         Self::new(source.superblock(), source.geometry(), source.segments())
     }
 
@@ -40,7 +40,7 @@ impl Parameters {
 
 /// The size that all inputs fold to, which is that of the smallest; an error that names the first
 /// parameter in which an input differs from the first one.
-pub(super) fn common_geometry(sources: &[Source]) -> Result<Geometry> {
+pub(super) fn common_geometry(sources: &[Source<'_>]) -> Result<Geometry> {
     let Some(first) = sources.first() else {
         return Err(Error::parameter("number of inputs", 0, "there must be at least one"));
     };
@@ -57,7 +57,7 @@ pub(super) fn common_geometry(sources: &[Source]) -> Result<Geometry> {
 }
 
 /// The factor by which an input folds to a geometry that is like its own but for the size.
-pub(super) fn factor_to(geometry: &Geometry, source: &Source) -> Result<u64> {
+pub(super) fn factor_to(geometry: &Geometry, source: &Source<'_>) -> Result<u64> {
     let [target, size] = [geometry, source.geometry()].map(Geometry::foldable);
     if source.cells() == CellKind::Counting && size != target {
         return Err(Error::Incompatible {

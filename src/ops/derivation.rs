@@ -2,10 +2,11 @@
 
 use super::source::Source;
 use crate::error::Result;
+use crate::file::Health;
 use crate::format::{Slot, Superblock};
 use crate::geometry::Geometry;
 use crate::plan::{self, Estimate};
-use crate::report::{Health, uuid_text};
+use crate::random::uuid_text;
 
 /// What was made, and of what.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +88,7 @@ impl Made {
 }
 
 /// What is said of an input that is folded by `factor`.
-pub(super) fn summary(source: &Source, factor: u64) -> Result<InputSummary> {
+pub(super) fn summary(source: &Source<'_>, factor: u64) -> Result<InputSummary> {
     let geometry = *source.geometry();
     let keys = source.tabled().keys(&geometry);
     let rate = source.tabled().rate_now(&geometry);

@@ -7,17 +7,17 @@ use super::derivation::{Derivation, Made, summary};
 use super::source::Source;
 use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
-use crate::engine::{finish_file, write_table_part};
 use crate::error::{Error, Result};
-use crate::format::{CellKind, Extent, PageEntry, Shape, Superblock, first_extent};
-use crate::geometry::{Geometry, PAGE_BYTES};
+use crate::file::{finish_file, write_table_part};
+use crate::format::{Extent, PageEntry, Shape, Superblock, first_extent};
+use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::Plan;
-use crate::storage::{Draft, Medium, Target};
+use crate::storage::{Medium, PendingFile, Target};
 
 /// Makes a new file of one or several others.
 ///
 /// The inputs are read page by page, on all cores and in little memory, however large they are.
-/// Every page is checked as it is read: a damaged input is refused with [`Error::Input`] and no
+/// Every page is checked as it is read: a damaged input is refused with [`Error::File`] and no
 /// file is made. The result appears under its name when it is whole and durable. An input may be
 /// written meanwhile: the result holds every key whose `add` had returned before the operation
 /// began, and the file of a crashed writer is read as recovery would leave it.
@@ -34,10 +34,10 @@ use crate::storage::{Draft, Medium, Target};
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let at = |name| folder.path().join(name);
-/// use bloomfile::{Options, Reader, SetOperation};
+/// use bloomfile::{Options, Reader, ops::SetOperation};
 ///
 /// for (name, key) in [("monday.bloom", "sheep"), ("tuesday.bloom", "goat")] {
-///     let mut day = Options::new().capacity(1000).false_positive_rate(0.01).build(at(name))?;
+///     let mut day = Options::new().capacity(1000).false_positive_rate(0.01).start_build(at(name))?;
 ///     day.add(key.as_bytes());
 ///     day.finish()?;
 /// }
@@ -89,13 +89,13 @@ impl<'a> SetOperation<'a> {
     ) -> Result<Derivation> {
         // First of all: if it replaces one of the inputs, nothing may be added to that from here on.
         let target = Target::new(output.as_ref(), self.replace)?;
-        let all: Vec<Vec<Source>> =
+        let all: Vec<Vec<Source<'static>>> =
             inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
         let what = format!("union of {}", files(all.len()));
         if all.iter().any(|file| file[0].superblock().shape() == Shape::Growing) {
             return self.union_of_growing(&all, what, target);
         }
-        let sources: Vec<Source> = all.into_iter().flatten().collect();
+        let sources: Vec<Source<'static>> = all.into_iter().flatten().collect();
         for source in &sources {
             source.refuse_several_segments().map_err(|error| source.blame(error))?;
         }
@@ -108,10 +108,10 @@ impl<'a> SetOperation<'a> {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let at = |name| folder.path().join(name);
-    /// use bloomfile::{Options, Reader, SetOperation};
+    /// use bloomfile::{Options, Reader, ops::SetOperation};
     ///
     /// for (name, keys) in [("a", ["sheep", "goat"]), ("b", ["goat", "cow"])] {
-    ///     let mut file = Options::new().capacity(1000).false_positive_rate(0.01).build(at(name))?;
+    ///     let mut file = Options::new().capacity(1000).false_positive_rate(0.01).start_build(at(name))?;
     ///     keys.iter().for_each(|key| assert!(file.add(key.as_bytes())));
     ///     file.finish()?;
     /// }
@@ -139,7 +139,7 @@ impl<'a> SetOperation<'a> {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let at = |name| folder.path().join(name);
-    /// # use bloomfile::{Geometry, Options, SetOperation};
+    /// # use bloomfile::{Options, geometry::Geometry, ops::SetOperation};
     /// let large = Options::new().geometry(Geometry::line(8, 1200)?).create(at("large"))?;
     /// large.close()?;
     /// let derivation = SetOperation::new().fold(at("large"), 3, at("small"))?;
@@ -163,9 +163,9 @@ impl<'a> SetOperation<'a> {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let at = |name| folder.path().join(name);
-    /// # use bloomfile::{Options, SetOperation};
+    /// # use bloomfile::{Options, ops::SetOperation};
     /// // Room for a million keys; only 1,000 came.
-    /// let mut roomy = Options::new().capacity(1_000_000).false_positive_rate(0.01).build(at("a"))?;
+    /// let mut roomy = Options::new().capacity(1_000_000).false_positive_rate(0.01).start_build(at("a"))?;
     /// for key in 0..1000u32 {
     ///     roomy.add(&key.to_le_bytes());
     /// }
@@ -188,7 +188,12 @@ impl<'a> SetOperation<'a> {
         self.fold_source(&sources, factor, target)
     }
 
-    fn fold_source(&self, sources: &[Source], factor: u64, target: Target) -> Result<Derivation> {
+    fn fold_source(
+        &self,
+        sources: &[Source<'_>],
+        factor: u64,
+        target: Target,
+    ) -> Result<Derivation> {
         if factor > 1 && sources.iter().any(|source| source.cells() == CellKind::Counting) {
             let reason = "counters cannot be folded: export the plain filter and fold that";
             return Err(Error::parameter("kind", CellKind::Counting.name(), reason));
@@ -208,7 +213,7 @@ impl<'a> SetOperation<'a> {
 
     fn derive(
         &self,
-        sources: &[Source],
+        sources: &[Source<'_>],
         geometry: Geometry,
         rule: Rule,
         operation: String,
@@ -221,8 +226,8 @@ impl<'a> SetOperation<'a> {
         let metadata = provenance::metadata(&operation, sources, &factors)?;
         let superblock = superblock(sources, &factors);
         let extent = first_extent(&superblock, &geometry);
-        let draft = Draft::new(target, extent.end())?;
-        let medium = draft.medium()?;
+        let pending = PendingFile::new(target, extent.end())?;
+        let medium = pending.medium()?;
         let counted = combine(&geometry, sources, rule, self.listener, |first, bytes, entries| {
             write_pages(&medium, &extent, first, bytes, entries)
         })?;
@@ -231,7 +236,7 @@ impl<'a> SetOperation<'a> {
         let keys = counted.keys(&geometry);
         let adds = adds(sources, rule, keys.value);
         let (superblock, slot) = finish_file(&medium, superblock, &plan, metadata, adds, true)?;
-        draft.publish()?;
+        pending.publish()?;
         let inputs = sources.iter().zip(factors);
         let inputs = inputs.map(|(source, factor)| summary(source, factor));
         let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
@@ -253,7 +258,7 @@ pub(super) fn write_pages<M: Medium>(
     write_table_part(medium, extent, first, entries)
 }
 
-fn open<P: AsRef<Path>>(inputs: &[P]) -> Result<Vec<Source>> {
+fn open<P: AsRef<Path>>(inputs: &[P]) -> Result<Vec<Source<'static>>> {
     inputs.iter().map(|path| Source::open(path.as_ref())).collect()
 }
 
@@ -262,7 +267,7 @@ fn files(count: usize) -> String {
 }
 
 /// The superblock of a result; its identity is still to come.
-fn superblock(sources: &[Source], factors: &[u64]) -> Superblock {
+fn superblock(sources: &[Source<'_>], factors: &[u64]) -> Superblock {
     let first = sources[0].superblock();
     // The geometry holds so many keys at the rate they were planned for, however many come.
     let (capacity, target_rate) = sources
@@ -290,7 +295,7 @@ fn superblock(sources: &[Source], factors: &[u64]) -> Superblock {
 }
 
 /// The adds that a result counts: what its bits say, within what the inputs' adds allow.
-fn adds(sources: &[Source], rule: Rule, keys: f64) -> u64 {
+fn adds(sources: &[Source<'_>], rule: Rule, keys: f64) -> u64 {
     let adds: Vec<u64> = sources.iter().map(Source::adds).collect();
     let known = sources.iter().all(Source::adds_are_known);
     match rule {

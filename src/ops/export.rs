@@ -6,12 +6,13 @@ use super::derivation::{Derivation, Made, summary};
 use super::derive::{SetOperation, write_pages};
 use super::provenance;
 use super::source::{PAGE, Source};
-use crate::engine::{finish_file, split_on_all_cores};
 use crate::error::{Error, Result};
-use crate::format::{CellKind, PageEntry, Superblock, WhenFull, first_extent};
+use crate::file::{finish_file, split_on_all_cores};
+use crate::format::{PageEntry, Superblock, WhenFull, first_extent};
+use crate::geometry::CellKind;
+use crate::plan::Occupancy;
 use crate::plan::Plan;
-use crate::report::Counted;
-use crate::storage::{Draft, Target};
+use crate::storage::{PendingFile, Target};
 
 /// Pages of counters that make one page of bits.
 const PAGES_EACH: u64 = 4;
@@ -24,7 +25,7 @@ impl SetOperation<'_> {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let at = |name| folder.path().join(name);
-    /// use bloomfile::{CellKind, Options, Reader, SetOperation};
+    /// use bloomfile::{CellKind, Options, Reader, ops::SetOperation};
     ///
     /// let options = Options::new().capacity(1000).false_positive_rate(0.01);
     /// let home = options.clone().kind(CellKind::Counting).create(at("home"))?;
@@ -47,7 +48,7 @@ impl SetOperation<'_> {
         }
         let sources = [source];
         let [source] = &sources;
-        let geometry = *source.geometry();
+        let geometry = source.geometry().with_cells(CellKind::Plain);
         let operation = "export of the counters".to_owned();
         let metadata = provenance::metadata(&operation, &sources, &[1])?;
         let superblock = Superblock {
@@ -57,20 +58,20 @@ impl SetOperation<'_> {
             ..source.superblock().clone()
         };
         let extent = first_extent(&superblock, &geometry);
-        let draft = Draft::new(target, extent.end())?;
-        let medium = draft.medium()?;
+        let pending = PendingFile::new(target, extent.end())?;
+        let medium = pending.medium()?;
         let parts = split_on_all_cores(extent.pages, PAGES_EACH, |pages| {
-            let mut counted = Counted::new(&geometry, 1);
+            let mut counted = Occupancy::new(&geometry);
             for page in pages {
                 let mut bytes = [0; PAGE];
                 source.read_as_bits(page, &mut bytes)?;
-                let entry = PageEntry::of(&bytes, 1);
-                counted.add(&geometry, 1, page, entry.ones);
+                let entry = PageEntry::of(&bytes, CellKind::Plain);
+                counted.add(&geometry, page, entry.ones);
                 write_pages(&medium, &extent, page, &bytes, &[entry])?;
             }
             Ok(counted)
         });
-        let mut counted = Counted::new(&geometry, 1);
+        let mut counted = Occupancy::new(&geometry);
         for part in parts {
             counted.add_all(&part?);
         }
@@ -79,16 +80,17 @@ impl SetOperation<'_> {
         let keys = counted.keys(&geometry);
         let (superblock, slot) =
             finish_file(&medium, superblock, &plan, metadata, source.adds(), true)?;
-        draft.publish()?;
+        pending.publish()?;
         let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
         Ok(made.derivation(&superblock, &slot, vec![summary(source, 1)?]))
     }
 }
 
-impl Source {
+impl Source<'_> {
     /// Turns on, in a page of bits, those whose counters are not zero.
     fn read_as_bits(&self, page: u64, into: &mut [u8; PAGE]) -> Result<()> {
-        let [bit_pages, counter_pages] = [1, 4].map(|bits| self.geometry().row_pages(bits));
+        let [bit_pages, counter_pages] = [CellKind::Plain, CellKind::Counting]
+            .map(|cells| self.geometry().with_cells(cells).row_pages());
         let (row, place) = (page / bit_pages, page % bit_pages);
         // Rows start on pages, and the counters of a row may end before its page of bits does.
         let first = row * counter_pages + place * PAGES_EACH;

@@ -2,8 +2,7 @@
 
 use super::source::PAGE;
 use crate::error::{Error, Result};
-use crate::format::CellKind;
-use crate::geometry::{Geometry, LINE_BLOCK_CELLS, Layout};
+use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout};
 use crate::plan;
 
 /// Bits of a page.

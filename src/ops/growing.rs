@@ -5,17 +5,17 @@ use super::derive::{SetOperation, largest, sum, union_adds, write_pages};
 use super::provenance;
 use super::source::Source;
 use super::stream::{Rule, combine};
-use crate::engine::{finish_slot, new_slot};
 use crate::error::{Error, Result};
+use crate::file::{finish_slot, new_slot};
 use crate::format::{SegmentRecord, Shape, Superblock};
 use crate::plan;
-use crate::storage::{Draft, Target};
+use crate::storage::{PendingFile, Target};
 
 impl SetOperation<'_> {
     /// Joins files, each given by its segments.
     pub(super) fn union_of_growing(
         &self,
-        files: &[Vec<Source>],
+        files: &[Vec<Source<'static>>],
         operation: String,
         target: Target,
     ) -> Result<Derivation> {
@@ -27,22 +27,22 @@ impl SetOperation<'_> {
             journal_bytes: journals.max().unwrap_or(0),
             ..first.clone()
         };
-        let cell_bits = superblock.cells.bits();
         let longest = files.iter().map(Vec::len).max().unwrap_or(0);
         let longest = files.iter().find(|file| file.len() == longest).unwrap_or(&files[0]);
-        let mut end = crate::format::first_extent(&superblock, longest[0].geometry()).offset;
+        let mut end = superblock.base();
         let mut records = Vec::new();
         for source in longest {
             let record = SegmentRecord { offset: end, table: 0, ..source.record().clone() };
-            end = record.extent(cell_bits).end();
+            end = record.extent().end();
             records.push(record);
         }
-        let draft = Draft::new(target, end)?;
-        let medium = draft.medium()?;
+        let pending = PendingFile::new(target, end)?;
+        let medium = pending.medium()?;
         let (mut keys, mut rates) = (Vec::new(), Vec::new());
         for (index, record) in records.iter_mut().enumerate() {
-            let sources: Vec<&Source> = files.iter().filter_map(|file| file.get(index)).collect();
-            let (geometry, extent) = (record.geometry, record.extent(cell_bits));
+            let sources: Vec<&Source<'_>> =
+                files.iter().filter_map(|file| file.get(index)).collect();
+            let (geometry, extent) = (record.geometry, record.extent());
             let show = |first: u64, bytes: &[u8], entries: &[_]| {
                 write_pages(&medium, &extent, first, bytes, entries)
             };
@@ -54,11 +54,11 @@ impl SetOperation<'_> {
             keys.push(here);
             rates.push(counted.rate_now(&geometry));
         }
-        let heads: Vec<&Source> = files.iter().map(|file| &file[0]).collect();
+        let heads: Vec<&Source<'_>> = files.iter().map(|file| &file[0]).collect();
         let metadata = provenance::metadata(&operation, &heads, &vec![1; heads.len()])?;
         let slot = new_slot(records, end, metadata);
         let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
-        draft.publish()?;
+        pending.publish()?;
         let inputs = files.iter().map(|file| file_summary(file)).collect::<Result<Vec<_>>>()?;
         let keys = keys.into_iter().sum();
         let made = Made { operation, keys, rate: plan::rate_together(&rates) };
@@ -67,7 +67,7 @@ impl SetOperation<'_> {
 }
 
 /// An error that names the first parameter in which a file differs from the first one.
-fn refuse_differences(files: &[Vec<Source>]) -> Result<()> {
+fn refuse_differences(files: &[Vec<Source<'static>>]) -> Result<()> {
     let first = &files[0];
     for file in files {
         let parameters = [first, file].map(|file| {
@@ -105,7 +105,7 @@ fn refuse_differences(files: &[Vec<Source>]) -> Result<()> {
 }
 
 /// What is said of a file with several segments.
-fn file_summary(file: &[Source]) -> Result<InputSummary> {
+fn file_summary(file: &[Source<'_>]) -> Result<InputSummary> {
     let parts = file.iter().map(|source| summary(source, 1)).collect::<Result<Vec<_>>>()?;
     let rate = plan::rate_together(&parts.iter().map(|part| part.rate).collect::<Vec<_>>());
     let keys = parts.iter().map(|part| part.keys).sum();

@@ -6,13 +6,13 @@ use super::compatible::{Parameters, factor_to};
 use super::derive::union_adds;
 use super::source::Source;
 use super::stream::{Rule, combine};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::format::{CellKind, most_adds};
-use crate::plan::Estimate;
+use crate::format::most_adds;
+use crate::geometry::CellKind;
+use crate::plan::{Estimate, Occupancy};
 use crate::reader::Reader;
-use crate::report::Counted;
 use crate::storage::Medium;
+use crate::writer::Engine;
 
 /// What [`Filter::union_from`](crate::Filter::union_from) did.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,13 +48,12 @@ pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Resu
     // Twice over the input: the filter must not change before all of it is known to be sound.
     combine(geometry, &sources, Rule::Union, None, |_, _, _| Ok(()))?;
     let pages_unverified = source.unverified();
-    let cell_bits = superblock.cells.bits();
-    let state = Mutex::new((Counted::new(geometry, cell_bits), 0));
+    let state = Mutex::new((Occupancy::new(geometry), 0));
     combine(geometry, &sources, Rule::Union, None, |first, bytes, _| {
         let changes = engine.or_pages(first, bytes)?;
         let (counted, set) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
         for (page, change) in (first..).zip(changes) {
-            counted.add(geometry, cell_bits, page, change.ones);
+            counted.add(geometry, page, change.ones);
             *set += u64::from(change.set);
         }
         Ok(())

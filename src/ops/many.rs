@@ -1,7 +1,9 @@
 //! One key, many files.
 
+#[cfg(feature = "files")]
 use std::path::Path;
 
+#[cfg(feature = "files")]
 use crate::error::Result;
 use crate::hash::Hasher;
 use crate::reader::Reader;
@@ -15,7 +17,7 @@ use crate::reader::Reader;
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let at = |name| folder.path().join(name);
-/// use bloomfile::{Options, Readers};
+/// use bloomfile::{Options, ops::Readers};
 ///
 /// for (name, key) in [("monday", "sheep"), ("tuesday", "goat"), ("wednesday", "goat")] {
 ///     let filter = Options::new().capacity(1000).false_positive_rate(1e-6).create(at(name))?;
@@ -46,17 +48,17 @@ impl Readers {
         Self::default()
     }
 
-    /// Opens files; [`Error::Input`](crate::Error::Input) says which one cannot be.
+    /// Opens files; the error says which one cannot be.
+    #[cfg(feature = "files")]
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
         let mut readers = Self::new();
         for path in paths {
-            let path = path.as_ref();
-            readers.push(Reader::open(path).map_err(|error| error.of_input(path))?);
+            readers.push(Reader::open(path)?);
         }
         Ok(readers)
     }
 
-    /// Takes in one more; it has the next number.
+    /// Adds one more; it has the next number.
     pub fn push(&mut self, reader: Reader) {
         let (number, hasher) = (self.readers.len(), reader.hasher());
         match self.groups.iter_mut().find(|group| group.hasher == hasher) {
@@ -82,8 +84,8 @@ impl Readers {
     }
 
     /// The numbers, ascending, of the files that may hold a key.
-    pub fn which(&self, key: &[u8]) -> Vec<usize> {
-        let mut found: Vec<usize> = self.holders(key).collect();
+    pub fn which(&self, key: impl AsRef<[u8]>) -> Vec<usize> {
+        let mut found: Vec<usize> = self.holders(key.as_ref()).collect();
         // Each group is in order already.
         if self.groups.len() > 1 {
             found.sort_unstable();
@@ -92,8 +94,8 @@ impl Readers {
     }
 
     /// Whether any of the files may hold a key.
-    pub fn any(&self, key: &[u8]) -> bool {
-        self.holders(key).next().is_some()
+    pub fn any(&self, key: impl AsRef<[u8]>) -> bool {
+        self.holders(key.as_ref()).next().is_some()
     }
 
     fn holders<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
@@ -102,60 +104,5 @@ impl Readers {
             let members = group.members.iter().copied();
             members.filter(move |&number| self.readers[number].contains_hash(hash))
         })
-    }
-}
-
-/// What is in one file and not in another: deletion by a second filter.
-///
-/// Bits cannot be taken out of a filter, as other keys may share them. Deleted keys go into a
-/// filter of their own instead, and a key counts as held when the first may hold it and the second
-/// does not.
-///
-/// **This can say "no" wrongly.** A false positive of the second filter hides a key that was never
-/// deleted. Give it a rate that such losses may have, and know that a key that was deleted cannot
-/// come back. Without a second filter a "no" is always certain.
-///
-/// Damage does not: where the second file has [damaged pages](Reader::try_contains), or cannot be
-/// read, a key does not count as deleted, so that deleted ones may come back as "maybe".
-///
-/// ```
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let at = |name| folder.path().join(name);
-/// use bloomfile::{Except, Options, Reader};
-///
-/// let held = Options::new().capacity(1000).false_positive_rate(0.01).create(at("held"))?;
-/// let deleted = Options::new().capacity(1000).false_positive_rate(1e-6).create(at("deleted"))?;
-/// held.add(b"sheep")?;
-/// held.add(b"goat")?;
-/// deleted.add(b"goat")?;
-///
-/// let both = Except::new(Reader::open(at("held"))?, Reader::open(at("deleted"))?);
-/// assert!(both.contains(b"sheep") && !both.contains(b"goat"));
-/// # Ok::<(), bloomfile::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Except {
-    held: Reader,
-    deleted: Reader,
-}
-
-impl Except {
-    /// What is in `held` and not in `deleted`; they may differ in everything.
-    pub fn new(held: Reader, deleted: Reader) -> Self {
-        Except { held, deleted }
-    }
-
-    /// Whether a key is in the first file, as far as it can tell, and not in the second, as far as
-    /// that can.
-    pub fn contains(&self, key: &[u8]) -> bool {
-        let (hasher, other) = (self.held.hasher(), self.deleted.hasher());
-        let hash = hasher.hash(key);
-        if !self.held.contains_hash(hash) {
-            return false;
-        }
-        let hash = if other == hasher { hash } else { other.hash(key) };
-        // A "maybe" that damage makes says nothing of the key.
-        !self.deleted.contains_hash(hash)
-            || !matches!(self.deleted.try_contains_hash(hash), Ok(true))
     }
 }

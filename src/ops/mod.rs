@@ -6,22 +6,36 @@
 mod compare;
 mod compatible;
 mod derivation;
+#[cfg(feature = "files")]
 mod derive;
+#[cfg(feature = "files")]
 mod export;
 mod fold;
+#[cfg(feature = "files")]
 mod growing;
+#[cfg(feature = "files")]
 mod in_place;
 mod many;
+#[cfg(feature = "files")]
 mod provenance;
+#[cfg(feature = "files")]
+mod repair;
 mod source;
 mod stream;
 
+#[cfg(feature = "files")]
+pub use compare::compare;
 pub use compare::{
-    Comparison, Contents, PageComparison, PageRun, ParameterPair, Relation, compare,
+    Comparison, Contents, PageComparison, PageRun, ParameterPair, Relation, compare_bytes,
 };
 pub use derivation::{Derivation, InputSummary};
+#[cfg(feature = "files")]
 pub use derive::SetOperation;
+#[cfg(feature = "files")]
 pub use in_place::Absorbed;
+#[cfg(feature = "files")]
 pub(crate) use in_place::union_into;
-pub use many::{Except, Readers};
+pub use many::Readers;
+#[cfg(feature = "files")]
+pub use repair::{Repair, repair};
 pub use stream::Progress;

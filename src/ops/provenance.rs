@@ -16,9 +16,9 @@ const PREFIX: &str = "provenance";
 /// `provenance.2.label` is its pair `label`. `provenance` itself says what was done. A file has
 /// little room for pairs: first come those kept, then what was done, the uuids, and the pairs that
 /// differ, as far as they fit, and `provenance` says how many of them did not.
-pub(super) fn metadata(
+pub(super) fn metadata<'a>(
     what: &str,
-    sources: &[impl Borrow<Source>],
+    sources: &[impl Borrow<Source<'a>>],
     factors: &[u64],
 ) -> Result<Metadata> {
     let mut inputs: Vec<(String, u64, &Metadata)> = sources

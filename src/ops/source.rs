@@ -1,35 +1,41 @@
 //! An input: its pages, each verified as it is read.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "files")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fold;
 use super::stream::{Rule, combine};
-use crate::engine::{
-    Belief, FilePages, PAGES_AT_ONCE, Pages, Verdict, check_segment, read_table_part, settle_pages,
-};
 use crate::error::{Error, Result};
-use crate::examine::{Examined, examine};
-use crate::format::{CellKind, Metadata, PageEntry, SegmentRecord, Shape, Superblock};
-use crate::geometry::{Geometry, PAGE_BYTES};
-use crate::reader::Reader;
-use crate::report::{Counted, Health, uuid_text};
-use crate::storage::{FileMedium, Medium, open_to_read};
+use crate::file::{
+    FilePages, Health, PAGES_AT_ONCE, PageJudge, Pages, Snapshot, Verdict, check_segment,
+    read_table_part, settle_pages,
+};
+#[cfg(feature = "files")]
+use crate::format::Metadata;
+use crate::format::{PageEntry, SegmentRecord, Shape, Superblock};
+use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
+use crate::plan::Occupancy;
+use crate::random::uuid_text;
+use crate::storage::ReadMedium;
+#[cfg(feature = "files")]
+use crate::{reader::Reader, storage::open_to_read};
 
 /// Bytes of a page, as the length of an array.
 pub(super) const PAGE: usize = PAGE_BYTES as usize;
 
 /// One segment of a file, read page by page.
 ///
-/// The file is looked at anew when the source is made, and every bit that is set then is in what
-/// is read, whatever a writer does meanwhile.
-pub(crate) struct Source {
+/// The file is looked at again when the source is made, and every bit that is set then is in what
+/// is read, whatever a writer does at the same time.
+pub(crate) struct Source<'a> {
     /// The file's name, for errors.
     path: Option<PathBuf>,
-    medium: Arc<FileMedium>,
-    examined: Arc<Examined>,
+    medium: Arc<dyn ReadMedium + 'a>,
+    snapshot: Arc<Snapshot>,
     /// Which of the file's segments, oldest first.
     index: usize,
     /// Pages of a live or crashed file that hold more than its checksums and journal explain.
@@ -38,7 +44,8 @@ pub(crate) struct Source {
     settling: Mutex<()>,
 }
 
-impl Source {
+#[cfg(feature = "files")]
+impl Source<'static> {
     /// Opens a file as an input.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let mut sources = Self::open_all(path)?;
@@ -49,35 +56,43 @@ impl Source {
 
     /// Opens a file as inputs, one for each of its segments.
     pub(super) fn open_all(path: &Path) -> Result<Vec<Self>> {
-        let open = || {
-            let medium = open_to_read(path)?;
-            let examined = examine(&medium)?;
-            Ok((Arc::new(medium), Arc::new(examined)))
-        };
-        let (medium, examined) = open().map_err(|error: Error| error.of_input(path))?;
-        let segments = examined.loaded.slot.segments.len();
-        let path = Some(path.to_owned());
-        let source = |at| Self::new(Arc::clone(&medium), Arc::clone(&examined), at, path.clone());
-        Ok((0..segments).map(source).collect())
+        let open = || Self::all_of(Arc::new(open_to_read(path)?), Some(path.to_owned()));
+        open().map_err(|error: Error| error.at(path))
     }
 
     /// The file of a reader, as it is now.
     pub(crate) fn of_reader(reader: &Reader) -> Result<Self> {
-        let medium = reader.medium().try_clone().map_err(Error::io("open the file"))?;
-        let examined = examine(&medium)?;
-        let source = Self::new(Arc::new(medium), Arc::new(examined), 0, None);
+        let Some(medium) = reader.medium() else {
+            let reason = "its bytes came from elsewhere, and are not kept; open a file";
+            return Err(Error::parameter("reader", "made from bytes", reason));
+        };
+        let medium = medium.try_clone().map_err(Error::io("open the file"))?;
+        let source = Self::all_of(Arc::new(medium), None)?.swap_remove(0);
+        source.refuse_several_segments()?;
+        Ok(source)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Bytes in memory as an input.
+    pub(super) fn of_medium(medium: Arc<dyn ReadMedium + 'a>) -> Result<Self> {
+        let source = Self::all_of(medium, None)?.swap_remove(0);
         source.refuse_several_segments()?;
         Ok(source)
     }
 
-    fn new(
-        medium: Arc<FileMedium>,
-        examined: Arc<Examined>,
-        index: usize,
-        path: Option<PathBuf>,
-    ) -> Self {
-        let (unverified, settling) = (AtomicU64::new(0), Mutex::new(()));
-        Source { path, medium, examined, index, unverified, settling }
+    /// An input for each segment of a file.
+    fn all_of(medium: Arc<dyn ReadMedium + 'a>, path: Option<PathBuf>) -> Result<Vec<Self>> {
+        let snapshot = Arc::new(Snapshot::read(&*medium)?);
+        let source = |index| Source {
+            path: path.clone(),
+            medium: Arc::clone(&medium),
+            snapshot: Arc::clone(&snapshot),
+            index,
+            unverified: AtomicU64::new(0),
+            settling: Mutex::new(()),
+        };
+        Ok((0..snapshot.loaded.slot.segments.len()).map(source).collect())
     }
 
     /// Which bits of several segments belong together cannot be told from the bits.
@@ -94,25 +109,26 @@ impl Source {
     /// Says which input an error is about.
     pub(super) fn blame(&self, error: Error) -> Error {
         match &self.path {
-            Some(path) => error.of_input(path),
+            Some(path) => error.at(path),
             None => error,
         }
     }
 
     pub(super) fn superblock(&self) -> &Superblock {
-        &self.examined.loaded.superblock
+        &self.snapshot.loaded.superblock
     }
 
     pub(super) fn record(&self) -> &SegmentRecord {
-        &self.examined.loaded.slot.segments[self.index]
+        &self.snapshot.loaded.slot.segments[self.index]
     }
 
     pub(super) fn segments(&self) -> usize {
-        self.examined.loaded.slot.segments.len()
+        self.snapshot.loaded.slot.segments.len()
     }
 
+    #[cfg(feature = "files")]
     pub(super) fn metadata(&self) -> &Metadata {
-        &self.examined.loaded.slot.metadata
+        &self.snapshot.loaded.slot.metadata
     }
 
     pub(super) fn cells(&self) -> CellKind {
@@ -124,11 +140,11 @@ impl Source {
     }
 
     pub(super) fn pages(&self) -> u64 {
-        self.geometry().pages(self.cells().bits())
+        self.geometry().pages()
     }
 
     pub(super) fn health(&self) -> Health {
-        self.examined.health
+        self.snapshot.health
     }
 
     pub(super) fn uuid(&self) -> String {
@@ -137,11 +153,11 @@ impl Source {
 
     /// Adds that changed the file; for a live one, as of its last checkpoint.
     pub(crate) fn adds(&self) -> u64 {
-        let journalled = self.examined.journalled.as_ref();
+        let journal = self.snapshot.journal.as_ref();
         // The records of a counting file are changes of counters, not adds.
         let newest = self.index + 1 == self.segments();
-        let journalled = journalled.filter(|_| newest && self.cells() == CellKind::Plain);
-        self.record().adds.saturating_add(journalled.map_or(0, |journalled| journalled.keys))
+        let journal = journal.filter(|_| newest && self.cells() == CellKind::Plain);
+        self.record().adds.saturating_add(journal.map_or(0, |journal| journal.keys))
     }
 
     /// Whether [`adds`](Self::adds) counts all there were when the source was made.
@@ -154,26 +170,25 @@ impl Source {
     }
 
     /// What may be believed of the pages, by the headers that were read when the source was made.
-    fn belief(&self) -> Belief<'_> {
-        let Examined { loaded, journalled, .. } = &*self.examined;
+    fn judge(&self) -> PageJudge<'_> {
+        let Snapshot { loaded, journal, .. } = &*self.snapshot;
         let now = self.medium.boot_id();
-        Belief::of(&loaded.superblock, &loaded.slot, self.index, journalled.as_ref(), now)
+        PageJudge::of(&loaded.superblock, &loaded.slot, self.index, journal.as_ref(), now)
     }
 
     /// What the page table says of some pages.
     pub(super) fn entries(&self, pages: Range<u64>) -> Result<Vec<PageEntry>> {
-        read_table_part(&*self.medium, self.record(), self.cells().bits(), pages)
-            .map_err(|error| self.blame(error))
+        read_table_part(&*self.medium, self.record(), pages).map_err(|error| self.blame(error))
     }
 
     /// How full the file was at its last checkpoint, from its page table.
-    pub(super) fn tabled(&self) -> &Counted {
-        &self.examined.counted[self.index]
+    pub(super) fn tabled(&self) -> &Occupancy {
+        &self.snapshot.occupancy[self.index]
     }
 
     /// How full the file is now: from the page table of one that was closed, and from the data of
     /// any other.
-    pub(super) fn counted(&self) -> Result<Counted> {
+    pub(super) fn counted(&self) -> Result<Occupancy> {
         if self.health() == Health::Clean {
             return Ok(self.tabled().clone());
         }
@@ -182,14 +197,14 @@ impl Source {
     }
 
     /// The pages, as the file has them.
-    fn file_pages(&self) -> FilePages<'_, FileMedium> {
-        FilePages::new(&self.medium, self.index, self.record().extent(self.cells().bits()))
+    fn file_pages(&self) -> FilePages<'_> {
+        FilePages::new(&*self.medium, self.index, self.record().extent())
     }
 
     /// Shows some pages, verified and with what the journal says in them, each once and in no
     /// certain order.
     pub(super) fn read(&self, pages: Range<u64>, mut take: impl FnMut(u64, &[u8])) -> Result<()> {
-        let (belief, file) = (self.belief(), self.file_pages());
+        let (judge, file) = (self.judge(), self.file_pages());
         let mut bytes = vec![0; PAGES_AT_ONCE.min(pages.end - pages.start) as usize * PAGE];
         for first in pages.clone().step_by(PAGES_AT_ONCE as usize) {
             let few = first..(first + PAGES_AT_ONCE).min(pages.end);
@@ -198,8 +213,8 @@ impl Source {
             let table = self.entries(few.clone())?;
             let mut doubtful = Vec::new();
             for ((page, bytes), expected) in few.zip(bytes.chunks_exact_mut(PAGE)).zip(table) {
-                if belief.judge(page, bytes, expected) == Verdict::Exact {
-                    belief.complete(page, bytes);
+                if judge.judge(page, bytes, expected) == Verdict::Exact {
+                    judge.complete(page, bytes);
                     take(page, bytes);
                 } else {
                     doubtful.push(page);
@@ -240,9 +255,9 @@ impl Source {
 
     /// Reads every page; one that is damaged is an error.
     pub(super) fn verify(&self) -> Result<()> {
-        let Examined { loaded, journalled, .. } = &*self.examined;
+        let Snapshot { loaded, journal, .. } = &*self.snapshot;
         let (place, live) = ((loaded, self.index), self.health() == Health::Live);
-        check_segment(&*self.medium, place, journalled.as_ref(), live, &self.file_pages())
+        check_segment(&*self.medium, place, journal.as_ref(), live, &self.file_pages())
             .and_then(|check| check.refuse_damage(self.index))
             .map_err(|error| self.blame(error))
     }
@@ -256,8 +271,7 @@ impl Source {
     ) -> Result<()> {
         let (cells, geometry) = (self.cells(), self.geometry());
         let factor = geometry.foldable() / target.foldable();
-        let [row_pages, target_row_pages] =
-            [geometry, target].map(|geometry| geometry.row_pages(cells.bits()));
+        let [row_pages, target_row_pages] = [geometry, target].map(|geometry| geometry.row_pages());
         let mut start = pages.start;
         while start < pages.end {
             // Within a row, the pages of the input that fold into neighbours are neighbours.

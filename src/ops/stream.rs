@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::fold;
 use super::source::{PAGE, Source};
-use crate::engine::split_on_all_cores;
 use crate::error::Result;
+use crate::file::split_on_all_cores;
 use crate::format::PageEntry;
 use crate::geometry::Geometry;
-use crate::report::Counted;
+use crate::plan::Occupancy;
 
 /// Pages of the result that a thread works on at once: few enough for its cache.
 const PAGES_AT_ONCE: u64 = 32;
@@ -24,7 +24,7 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
-/// Whoever wants to know how far an operation has come; called from any of its threads.
+/// What wants to know how far an operation has come; called from any of its threads.
 pub(crate) type Listener<'a> = Option<&'a (dyn Fn(Progress) + Sync)>;
 
 /// How the pages of the inputs become one.
@@ -36,17 +36,17 @@ pub(crate) enum Rule {
 
 /// Does `work` for a few pages after the other of a result of this geometry, on all cores, until
 /// one fails. Each thread has what `state` made for it, which is handed back in order.
-pub(super) fn each_few_pages<S: Send, I: Borrow<Source> + Sync>(
+pub(super) fn each_few_pages<'a, S: Send, I: Borrow<Source<'a>> + Sync>(
     geometry: &Geometry,
     sources: &[I],
     listener: Listener<'_>,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, Range<u64>) -> Result<()> + Sync,
 ) -> Result<Vec<S>> {
-    let Some(cells) = sources.first().map(|source| source.borrow().cells()) else {
+    if sources.is_empty() {
         return Ok(Vec::new());
-    };
-    let pages = geometry.pages(cells.bits());
+    }
+    let pages = geometry.pages();
     let total: u64 = sources.iter().map(|source| source.borrow().pages()).sum();
     let done = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
@@ -73,16 +73,15 @@ pub(super) fn each_few_pages<S: Send, I: Borrow<Source> + Sync>(
 
 /// Shows the pages that a rule makes of the inputs, a few at a time: the number of the first one,
 /// their bytes, and what a page table says of them. Tells how full the result is.
-pub(crate) fn combine<I: Borrow<Source> + Sync>(
+pub(crate) fn combine<'a, I: Borrow<Source<'a>> + Sync>(
     geometry: &Geometry,
     sources: &[I],
     rule: Rule,
     listener: Listener<'_>,
     show: impl Fn(u64, &[u8], &[PageEntry]) -> Result<()> + Sync,
-) -> Result<Counted> {
-    let cell_bits = sources.first().map_or(1, |source| source.borrow().cells().bits());
+) -> Result<Occupancy> {
     let buffer = || vec![0; PAGES_AT_ONCE as usize * PAGE];
-    let state = || (Counted::new(geometry, cell_bits), buffer(), buffer());
+    let state = || (Occupancy::new(geometry), buffer(), buffer());
     let threads = each_few_pages(geometry, sources, listener, state, |state, pages| {
         let (counted, result, input) = state;
         let length = (pages.end - pages.start) as usize * PAGE;
@@ -97,14 +96,16 @@ pub(crate) fn combine<I: Borrow<Source> + Sync>(
             source.read_folded(geometry, pages.clone(), input)?;
             fold::intersect(source.cells(), result, input);
         }
-        let entries: Vec<PageEntry> =
-            result.chunks_exact(PAGE).map(|page| PageEntry::of(page, cell_bits)).collect();
+        let entries: Vec<PageEntry> = result
+            .chunks_exact(PAGE)
+            .map(|page| PageEntry::of(page, geometry.cell_kind()))
+            .collect();
         for (page, entry) in pages.clone().zip(&entries) {
-            counted.add(geometry, cell_bits, page, entry.ones);
+            counted.add(geometry, page, entry.ones);
         }
         show(pages.start, result, &entries)
     })?;
-    let mut all = Counted::new(geometry, cell_bits);
+    let mut all = Occupancy::new(geometry);
     threads.iter().for_each(|(counted, _, _)| all.add_all(counted));
     Ok(all)
 }

@@ -1,8 +1,8 @@
 //! What a growing file becomes as it grows.
 
 use super::Options;
-use crate::engine::file_bytes;
 use crate::error::{Error, Result};
+use crate::file::file_bytes;
 use crate::format::{Extent, MAX_SEGMENTS, WhenFull};
 use crate::geometry::Layout;
 use crate::plan::{self, Plan};
@@ -50,17 +50,17 @@ impl Options {
         };
         // Later segments choose between lines and pages by their rate, whatever the first one is.
         let layout = self.layout.filter(|layout| matches!(layout, Layout::Rows | Layout::Flat));
-        let cell_bits = first.cell_bits();
+        let cells = first.geometry().cell_kind();
         let mut end = file_bytes(&self.superblock(&first)?, &first);
         let mut plans: Vec<Plan> = vec![first];
         let mut stages = Vec::new();
         while stages.len() < segments.min(MAX_SEGMENTS) {
             stages.push(stage(&plans, end));
             let next = plan::growth_plan(capacity, rate, plans.len() as u32, layout)
-                .and_then(|plan| plan.with_cell_bits(cell_bits));
+                .map(|plan| plan.with_cells(cells));
             // The first was possible: what is refused now is a filter that has become too large.
             let Ok(next) = next else { break };
-            end = Extent { offset: end, pages: next.geometry().pages(cell_bits) }.end();
+            end = Extent::of(next.geometry(), end).end();
             plans.push(next);
         }
         Ok(stages)

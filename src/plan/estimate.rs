@@ -41,7 +41,7 @@ impl Estimate {
     /// Whether the interval holds `value`.
     ///
     /// ```
-    /// use bloomfile::{Geometry, plan::estimate_keys};
+    /// use bloomfile::{plan::estimate_keys, geometry::Geometry};
     ///
     /// let estimate = estimate_keys(&Geometry::flat(1, 1000)?, &[181]);
     /// assert!(estimate.contains(200.0) && !estimate.contains(250.0));
@@ -68,7 +68,7 @@ impl Estimate {
 /// is where about half a cell would still be zero, and `high` is infinite.
 ///
 /// ```
-/// use bloomfile::{Geometry, plan::estimate_keys};
+/// use bloomfile::{plan::estimate_keys, geometry::Geometry};
 ///
 /// // 10,000 keys turn 1 − 1/e of 10,000 cells into ones.
 /// let estimate = estimate_keys(&Geometry::rows(2, 10_000)?, &[6_300, 6_342]);
@@ -117,7 +117,7 @@ pub struct Overlap {
 /// covariance (delta method) and are much narrower than those of the sizes would suggest.
 ///
 /// ```
-/// use bloomfile::{Geometry, plan::estimate_overlap};
+/// use bloomfile::{plan::estimate_overlap, geometry::Geometry};
 ///
 /// let geometry = Geometry::flat(1, 1_000_000)?;
 /// let overlap = estimate_overlap(&geometry, &[9_950], &[9_950], &[14_888]);

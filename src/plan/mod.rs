@@ -13,6 +13,7 @@
 mod estimate;
 mod growth;
 mod loads;
+mod occupancy;
 mod precheck;
 mod rate;
 
@@ -20,6 +21,7 @@ pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
 pub use growth::{growth_capacity, growth_plan, growth_rate};
 pub(crate) use loads::LoadLaw;
 pub use loads::LoadVerdict;
+pub(crate) use occupancy::Occupancy;
 pub use precheck::Precheck;
 pub use rate::{
     best_flat_bits_per_key, best_flat_rate, blocked_rate, false_positive_rate, flat_rate,
@@ -28,7 +30,7 @@ pub use rate::{
 
 use crate::error::{Error, Result};
 use crate::geometry::{
-    Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
+    CellKind, Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
 };
 
 /// Lowest rate of the `line` layout: all its cells come from 32 bits of the hash.
@@ -67,8 +69,6 @@ pub struct Plan {
     capacity: Option<u64>,
     /// False positive rate once `capacity` keys are in.
     expected_rate: Option<f64>,
-    /// 1, or 4 for counters.
-    cell_bits: u32,
 }
 
 impl Plan {
@@ -80,7 +80,7 @@ impl Plan {
     /// folds to the smaller one, and the two can be merged.
     ///
     /// ```
-    /// use bloomfile::{Layout, Plan};
+    /// use bloomfile::{Plan, geometry::Layout};
     ///
     /// let small = Plan::new(1_000_000, 0.01, None)?;
     /// let large = Plan::new(2_000_000, 0.01, None)?;
@@ -127,7 +127,7 @@ impl Plan {
     /// The plan of a geometry given exactly.
     ///
     /// ```
-    /// use bloomfile::{Geometry, Plan};
+    /// use bloomfile::{Plan, geometry::Geometry};
     ///
     /// let plan = Plan::exact(Geometry::rows(30, 900_000)?, Some(5_000_000));
     /// assert!(plan.warning().unwrap().starts_with("the false positive rate will be 89 %"));
@@ -135,24 +135,21 @@ impl Plan {
     /// ```
     pub fn exact(geometry: Geometry, capacity: Option<u64>) -> Plan {
         let expected_rate = capacity.map(|keys| false_positive_rate(&geometry, keys));
-        Plan { geometry, capacity, expected_rate, cell_bits: 1 }
+        Plan { geometry, capacity, expected_rate }
     }
 
-    /// The same with cells of 4 bits (counters) or of 1.
+    /// The same with counters in place of bits, or the other way round.
     ///
     /// ```
-    /// use bloomfile::Plan;
+    /// use bloomfile::{CellKind, Plan};
     ///
     /// let plan = Plan::new(1_000_000, 0.01, None)?;
     /// let bytes = plan.data_bytes();
-    /// assert_eq!(plan.with_cell_bits(4)?.data_bytes(), 4 * bytes);
+    /// assert_eq!(plan.with_cells(CellKind::Counting).data_bytes(), 4 * bytes);
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
-    pub fn with_cell_bits(self, cell_bits: u32) -> Result<Plan> {
-        if !matches!(cell_bits, 1 | 4) {
-            return Err(Error::parameter("cell bits", cell_bits, "a cell has 1 or 4"));
-        }
-        Ok(Plan { cell_bits, ..self })
+    pub fn with_cells(self, cells: CellKind) -> Plan {
+        Plan { geometry: self.geometry.with_cells(cells), ..self }
     }
 
     /// The geometry.
@@ -170,11 +167,6 @@ impl Plan {
         self.expected_rate
     }
 
-    /// Bits of a cell: 1, or 4 for counters.
-    pub fn cell_bits(&self) -> u32 {
-        self.cell_bits
-    }
-
     /// The cells that a key can fall on.
     pub fn cells(&self) -> u64 {
         self.geometry.cells()
@@ -187,13 +179,13 @@ impl Plan {
             Layout::Page => self.geometry.blocks() * PAGE_BLOCK_CELLS,
             _ => self.geometry.cells(),
         };
-        let bits = cells as f64 * f64::from(self.cell_bits);
+        let bits = cells as f64 * f64::from(self.geometry.cell_kind().bits());
         self.capacity.filter(|&keys| keys > 0).map(|keys| bits / keys as f64)
     }
 
     /// Bytes of data, in whole pages.
     pub fn data_bytes(&self) -> u64 {
-        self.geometry.pages(self.cell_bits) * PAGE_BYTES
+        self.geometry.pages() * PAGE_BYTES
     }
 
     /// Most cache lines that a look-up touches.
@@ -216,14 +208,14 @@ impl Plan {
             Layout::Page => PAGE_BLOCK_CELLS,
             Layout::Line => LINE_BLOCK_CELLS,
         };
-        let pieces = (cells * u64::from(self.cell_bits)).div_ceil(piece_bits);
+        let pieces = (cells * u64::from(self.geometry.cell_kind().bits())).div_ceil(piece_bits);
         u32::try_from(pieces).map_or(rows, |pieces| pieces.min(rows))
     }
 
     /// What is wrong with a plan that can be built but will hardly be of use.
     ///
     /// ```
-    /// use bloomfile::{Geometry, Plan};
+    /// use bloomfile::{Plan, geometry::Geometry};
     ///
     /// assert_eq!(Plan::new(1_000_000, 0.01, None)?.warning(), None);
     /// let full = Plan::exact(Geometry::flat(1, 2_000)?, Some(10_000));
@@ -261,7 +253,7 @@ impl Plan {
 /// one.
 ///
 /// ```
-/// use bloomfile::{Layout, plan::bits_per_key};
+/// use bloomfile::{plan::bits_per_key, geometry::Layout};
 ///
 /// let (bits, rows) = bits_per_key(Layout::Line, 0.01)?;
 /// assert_eq!((format!("{bits:.2}"), rows), ("10.10".to_string(), 8));

@@ -92,7 +92,7 @@ pub fn rate_at_load(keys_per_block: f64, rows: u32, row_cells: u64) -> f64 {
 /// Rate of a filter of this geometry after `keys` distinct keys.
 ///
 /// ```
-/// use bloomfile::{Geometry, plan::false_positive_rate};
+/// use bloomfile::{plan::false_positive_rate, geometry::Geometry};
 ///
 /// let geometry = Geometry::flat(1, 10_000)?;
 /// assert_eq!(format!("{:.4}", false_positive_rate(&geometry, 10_000)), "0.6321");
@@ -117,7 +117,7 @@ pub fn false_positive_rate(geometry: &Geometry, keys: u64) -> f64 {
 /// the number of keys is estimated from the ones and [`blocked_rate`] gives the rate.
 ///
 /// ```
-/// use bloomfile::{Geometry, plan::rate_at_fill};
+/// use bloomfile::{plan::rate_at_fill, geometry::Geometry};
 ///
 /// assert_eq!(rate_at_fill(&Geometry::rows(3, 8)?, &[4, 2, 4]), 0.0625);
 /// assert_eq!(rate_at_fill(&Geometry::flat(2, 8)?, &[4]), 0.25);

@@ -1,69 +1,102 @@
 //! How a "no" becomes certain: the pages that it rests on are checked, and the slots are the same
 //! after the look-up as before.
 
+#[cfg(feature = "files")]
 use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
 
 use super::Reader;
+use super::checked::{CheckedPages, ReaderStats};
+#[cfg(feature = "files")]
 use super::open::track;
-use super::touch::{ReaderStats, Touched};
+#[cfg(feature = "files")]
 use super::watch::Watch;
-use crate::engine::{Active, PAGE_WORDS, load};
 use crate::error::{Error, Result};
-use crate::examine::{PAUSE, TRIES, map_segment};
+use crate::file::PAGE_WORDS;
+#[cfg(feature = "files")]
+use crate::file::{Active, PAUSE, TRIES, load, map_segment};
+#[cfg(feature = "files")]
 use crate::format::Shape;
 use crate::kernel::Cells;
-use crate::storage::{FileMap, Map, Mapping};
+#[cfg(feature = "files")]
+use crate::storage::Mapping;
+use crate::storage::{FileMap, Map};
 
-/// How often a look-up starts over because a slot was written meanwhile, before it says "maybe".
+/// How often a look-up starts over because a slot was written while it went on, before it says
+/// "maybe".
+#[cfg(feature = "files")]
 const LOOK_UPS: u32 = 100;
 
 impl Reader {
     /// Whether a "no" of the only segment is certain.
     #[inline(always)]
     pub(super) fn is_certain(&self, hash: u64) -> bool {
-        let Some(touched) = &self.touched else { return true };
+        self.all_checked.load(Ordering::Relaxed) || self.is_on_checked_page(hash)
+    }
+
+    /// Whether a "no" of the only segment rests on a page that is what was written; it is checked if
+    /// it was not yet.
+    #[inline]
+    fn is_on_checked_page(&self, hash: u64) -> bool {
+        let Some(checked) = &self.checked else { return true };
         match self.segments.first.only_page(hash) {
-            Some(page) if touched.is_first_checked(page) => true,
-            _ => self.make_certain(touched, hash),
+            Some(page) if checked.is_first_checked(page) => true,
+            _ => self.make_certain(checked, hash),
         }
     }
 
     #[inline(never)]
-    fn make_certain(&self, touched: &Touched, hash: u64) -> bool {
+    fn make_certain(&self, checked: &CheckedPages, hash: u64) -> bool {
         let first = &self.segments.first;
-        touched.is_proven()
-            || first.any_off(hash, |page| touched.is_first_checked(page))
-            || self.check_off(touched, 0, first, hash).is_ok()
+        first.any_off(hash, |page| checked.is_first_checked(page))
+            || self.check_off(checked, 0, first, hash).is_ok()
     }
 
     /// Checks the pages on which a "no" may rest, until one is what was written.
     #[cold]
     fn check_off(
         &self,
-        touched: &Touched,
+        checked: &CheckedPages,
         region: usize,
         cells: &Cells<FileMap>,
         hash: u64,
     ) -> Result<()> {
-        let Some(watch) = &self.watch else { return Ok(()) };
         // Cells that are all on by now were turned on since.
         let mut doubt = Error::Unsettled;
         let certain = cells.any_off(hash, |page| {
-            if touched.is_checked(region, page) {
-                return true;
-            }
-            let Some(data) = self.segments.region(region) else { return false };
-            let checked = touched.check(&self.medium, watch, data.words(), region, page);
-            if self.simple && touched.is_proven() {
-                self.segments.first.open_shortcut();
-            }
-            checked.map_err(|error| doubt = error).is_ok()
+            checked.is_checked(region, page)
+                || self.check_page(checked, region, page).map_err(|error| doubt = error).is_ok()
         });
         if certain { Ok(()) } else { Err(doubt) }
     }
 
+    /// An error unless a page is what was written. Copies in memory were checked when they were made.
+    #[cfg(feature = "files")]
+    fn check_page(&self, checked: &CheckedPages, region: usize, page: u64) -> Result<()> {
+        let (Some(watch), Some(medium)) = (&self.watch, &self.file) else {
+            return checked.known(region, page);
+        };
+        let words = self.segments.get(region).words();
+        let result = checked.check(medium, || watch.signature(), words, region, page);
+        if self.simple && checked.is_complete() {
+            self.trust_all_pages();
+        }
+        result
+    }
+
+    #[cfg(not(feature = "files"))]
+    fn check_page(&self, checked: &CheckedPages, region: usize, page: u64) -> Result<()> {
+        checked.known(region, page)
+    }
+
     /// Whether a hash may be in, or why that cannot be told.
+    #[cfg(not(feature = "files"))]
+    pub(super) fn answer(&self, hash: u64) -> Result<bool> {
+        self.answer_now(hash, None)
+    }
+
+    /// Whether a hash may be in, or why that cannot be told.
+    #[cfg(feature = "files")]
     pub(super) fn answer(&self, hash: u64) -> Result<bool> {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.simple) else {
             return self.answer_now(hash, None);
@@ -95,15 +128,15 @@ impl Reader {
         let mut copies = copies.into_iter().flatten();
         let mut doubt = Ok(());
         for (back, region) in self.segments.order().enumerate() {
-            let Some(cells) = self.segments.region(region) else { continue };
+            let cells = self.segments.get(region);
             let copy = copies.next();
             if cells.contains(hash) || copy.is_some_and(|copy| copy.contains(hash)) {
                 return Ok(true);
             }
-            if let Some(touched) = &self.touched {
+            if let Some(checked) = &self.checked {
                 for cells in [Some(cells), copy].into_iter().flatten() {
-                    if !cells.any_off(hash, |page| touched.is_checked(region, page)) {
-                        let checked = self.check_off(touched, region, cells, hash);
+                    if !cells.any_off(hash, |page| checked.is_checked(region, page)) {
+                        let checked = self.check_off(checked, region, cells, hash);
                         doubt = doubt.and(checked.map_err(|error| self.number(error, back)));
                     }
                 }
@@ -126,18 +159,15 @@ impl Reader {
 
     /// An error if one of the pages of a hash is damaged; all of them are checked.
     fn check_on(&self, region: usize, cells: &Cells<FileMap>, hash: u64) -> Result<()> {
-        let Some(touched) = &self.touched else { return Ok(()) };
-        let mut checked = Ok(());
+        let Some(checked) = &self.checked else { return Ok(()) };
+        let mut result = Ok(());
         cells.any_page(hash, |page| {
-            if !touched.is_checked(region, page) {
-                checked = match &self.watch {
-                    Some(watch) => touched.check(&self.medium, watch, cells.words(), region, page),
-                    None => touched.known(region, page),
-                };
+            if !checked.is_checked(region, page) {
+                result = self.check_page(checked, region, page);
             }
-            checked.is_err()
+            result.is_err()
         });
-        checked
+        result
     }
 
     /// As [`contains`](Self::contains), with an error where damage keeps that from being told: it
@@ -149,7 +179,7 @@ impl Reader {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("keys.bloom");
-    /// use bloomfile::{Error, Health, Options, Reader};
+    /// use bloomfile::{Error, Options, Reader, report::Health};
     ///
     /// let filter = Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
     /// filter.add(b"sheep")?;
@@ -167,7 +197,7 @@ impl Reader {
     /// assert_eq!(reader.stats().pages_damaged, 1);
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
-    pub fn try_contains(&self, key: &[u8]) -> Result<bool> {
+    pub fn try_contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.try_contains_hash(self.hasher.hash(key))
     }
 
@@ -178,7 +208,7 @@ impl Reader {
         }
         let mut doubt = Ok(());
         for (back, region) in self.segments.order().enumerate() {
-            let Some(cells) = self.segments.region(region) else { continue };
+            let cells = self.segments.get(region);
             match self.check_on(region, cells, hash) {
                 Ok(()) if cells.contains(hash) => return Ok(true),
                 Ok(()) => {}
@@ -190,9 +220,9 @@ impl Reader {
 
     /// The damage that was found so far, as an error that names its first page.
     pub fn damage(&self) -> Option<Error> {
-        let touched = self.touched.as_ref()?;
+        let checked = self.checked.as_ref()?;
         let regions: Vec<usize> = self.segments.order().collect();
-        let damage = |(index, &region)| touched.refuse_damage(region, index).err();
+        let damage = |(index, &region)| checked.refuse_damage(region, index).err();
         regions.iter().rev().enumerate().find_map(damage)
     }
 
@@ -209,8 +239,8 @@ impl Reader {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn stats(&self) -> ReaderStats {
-        match &self.touched {
-            Some(touched) => touched.stats(self.segments.order()),
+        match &self.checked {
+            Some(checked) => checked.stats(self.segments.order()),
             None => ReaderStats { pages: self.pages(), ..ReaderStats::default() },
         }
     }
@@ -222,8 +252,10 @@ impl Reader {
     }
 
     /// Reads the slots again after a writer wrote one: it may list another segment.
+    #[cfg(feature = "files")]
     #[cold]
     fn refresh(&self, watch: &Watch) -> Result<()> {
+        let Some(medium) = &self.file else { return Ok(()) };
         let mut unreadable = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
         if watch.signature() == watch.seen() {
             return Ok(());
@@ -231,10 +263,9 @@ impl Reader {
         // Slots that could not be read are read once more, and not as often for every look-up.
         let mut tries = if *unreadable == Some(watch.signature()) { 0 } else { TRIES };
         let loaded = loop {
-            let loaded = load(&self.medium).and_then(|loaded| match loaded.other_slot_damaged {
+            let loaded = load(medium).and_then(|loaded| {
                 // A slot in the middle of being written looks damaged.
-                true => Err(Error::Unsettled),
-                false => Ok(loaded),
+                if loaded.other_slot_damaged { Err(Error::Unsettled) } else { Ok(loaded) }
             });
             match loaded {
                 Ok(loaded) => break loaded,
@@ -253,19 +284,18 @@ impl Reader {
             for (region, record) in slot.segments.iter().enumerate() {
                 if self.segments.region(region).is_none() {
                     let (geometry, offset) = (record.geometry, record.offset);
-                    let segment =
-                        map_segment(&self.medium, superblock, geometry, offset, Mapping::ReadOnly)?;
+                    let segment = map_segment(medium, geometry, offset, Mapping::ReadOnly)?;
                     self.segments.add(region, segment);
                 }
             }
         }
-        let active = Active::of(superblock, slot);
-        if let Some(touched) = &self.touched
+        let active = Active::of(slot);
+        if let Some(checked) = &self.checked
             && active != self.segments.active()
         {
             match superblock.shape() {
-                Shape::Rotating(_) => touched.forget(),
-                _ => track(touched, &loaded),
+                Shape::Rotating(_) => checked.forget(),
+                _ => track(checked, &loaded),
             }
         }
         self.segments.activate(active);

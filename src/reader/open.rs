@@ -1,91 +1,199 @@
 //! What opening a file for reading takes.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "files")]
+use std::path::Path;
 
-use crate::engine::{
-    Belief, FilePages, Follower, Journalled, Loaded, PAGE_WORDS, Pages, SegmentSet, Verdict,
-    check_pages, load, read_table_part, region_extents, regions, signature,
+use super::checked::CheckedPages;
+#[cfg(feature = "files")]
+use super::watch::Watch;
+use super::{Access, ReadOptions, Reader};
+use crate::error::{Error, Result};
+use crate::file::{
+    FilePages, Health, Loaded, PAGE_WORDS, PageChecker, PageJudge, Pages, Segments, Snapshot,
+    Verdict, check_pages, copy_segment, load, read_table_part, segments, signature,
 };
-use crate::error::Result;
-use crate::examine::{Examined, PAUSE, map_segment};
-use crate::format::{Shape, region_of};
+#[cfg(feature = "files")]
+use crate::file::{JournalContents, PAUSE, map_segment, retry_torn};
+use crate::format::{Shape, region_count, region_places};
 use crate::geometry::PAGE_BYTES;
-use crate::kernel::Cells;
-use crate::report::Health;
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
+use crate::storage::{Bytes, Map, ReadMedium};
+#[cfg(feature = "files")]
+use crate::{
+    kernel::Cells,
+    storage::{FileMap, FileMedium, Mapping, Usage, open_to_read},
+};
 
-use super::ReadOptions;
-use super::touch::Touched;
+/// How often a file is copied into memory again because its segments changed.
+const COPIES: u32 = 50;
 
-type Segments = SegmentSet<Cells<FileMap>>;
+/// How often the data of a live writer are held against its journal again.
+#[cfg(feature = "files")]
+const LIVE_TRIES: u32 = 3;
 
-/// A segment by its place in the slot's list.
-pub(super) fn listed<'a>(
-    loaded: &Loaded,
-    segments: &'a Segments,
-    index: usize,
-) -> &'a Cells<FileMap> {
-    let region = region_of(&loaded.superblock, &loaded.slot, index).unwrap_or(0) as usize;
-    segments.region(region).unwrap_or(&segments.first)
+impl Reader {
+    #[cfg(feature = "files")]
+    pub(super) fn open_with(path: &Path, options: &ReadOptions) -> Result<Self> {
+        let open = || {
+            let medium = open_to_read(path)?;
+            match options.access {
+                Access::Mapped => Self::mapped(medium, options),
+                Access::Memory => {
+                    let reader = Self::in_memory(&medium, options)?;
+                    Ok(Reader { file: Some(medium), ..reader })
+                }
+            }
+        };
+        open().map_err(|error| error.at(path))
+    }
+
+    pub(super) fn from_bytes_with(bytes: &[u8], options: &ReadOptions) -> Result<Self> {
+        Self::in_memory(&Bytes(bytes), options)
+    }
+
+    /// Looks keys up in the file.
+    #[cfg(feature = "files")]
+    fn mapped(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
+        // All of it again if a writer changed slots between two steps of it.
+        let opened = retry_torn(&medium, || Opened::new(&medium, options))?;
+        let Opened { snapshot, segments, checked, replayed } = opened;
+        let changing = snapshot.loaded.superblock.shape() != Shape::Fixed;
+        let mut watch = None;
+        if changing || replayed.is_some() || checked.is_some() {
+            watch = Some(Box::new(Watch::new(&medium, snapshot.loaded.signature)?));
+        }
+        let reader = Reader::new(snapshot, segments, replayed, checked);
+        Ok(Reader { watch, file: Some(medium), ..reader })
+    }
+
+    /// Looks keys up in a copy, which stays as it is, whatever becomes of the file.
+    fn in_memory(medium: &dyn ReadMedium, options: &ReadOptions) -> Result<Self> {
+        for _ in 0..COPIES {
+            let snapshot = Snapshot::read(medium)?;
+            let Loaded { superblock, slot, .. } = &snapshot.loaded;
+            let copies = segments(superblock, slot, |geometry, offset| {
+                copy_segment(medium, geometry, offset)
+            })?;
+            let must_be_sound = must_be_sound(&snapshot, options);
+            let checked = nothing_checked(&snapshot.loaded);
+            if must_be_sound || !options.trust {
+                check_all(medium, &snapshot, &copies, &checked, true)?;
+            }
+            if let Some(journal) = &snapshot.journal {
+                for (segment, changes) in slot.segments.iter().zip(&journal.changes) {
+                    changes.apply_private(copies.get(segment.region));
+                }
+            }
+            if !still_listed(medium, &snapshot.loaded) {
+                continue;
+            }
+            if must_be_sound {
+                refuse_damage(&snapshot.loaded, &checked)?;
+            }
+            // Every key may be in a damaged page.
+            for (region, page) in checked.damaged() {
+                let data = copies.get(region);
+                let words = page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS;
+                words.for_each(|word| data.store(word, u64::MAX));
+            }
+            let reader = Reader::new(snapshot, copies, None, Some(checked));
+            reader.trust_all_pages();
+            return Ok(reader);
+        }
+        Err(Error::Unsettled)
+    }
+}
+
+/// What opening a mapped file finds out.
+#[cfg(feature = "files")]
+struct Opened {
+    snapshot: Snapshot,
+    segments: Segments,
+    checked: Option<CheckedPages>,
+    replayed: Option<Vec<Cells<FileMap>>>,
+}
+
+#[cfg(feature = "files")]
+impl Opened {
+    fn new(medium: &FileMedium, options: &ReadOptions) -> Result<Self> {
+        let mut snapshot = Snapshot::read_once(medium)?;
+        let Loaded { superblock, slot, .. } = &snapshot.loaded;
+        let segments = segments(superblock, slot, |geometry, offset| {
+            map_segment(medium, geometry, offset, Mapping::ReadOnly)
+        })?;
+        let must_be_sound = must_be_sound(&snapshot, options);
+        let mut checked = None;
+        if must_be_sound || !options.trust {
+            checked = Some(nothing_checked(&snapshot.loaded));
+        }
+        if let Some(checked) = checked.as_ref().filter(|_| must_be_sound) {
+            check_all(medium, &snapshot, &segments, checked, false)?;
+            refuse_damage(&snapshot.loaded, checked)?;
+        }
+        for segment in segments.all() {
+            // Both stay in force: what is wanted now is read, what is missed later is not guessed.
+            if options.warm_up {
+                segment.advise(Usage::All);
+            }
+            segment.advise(Usage::LookUps);
+        }
+        let replayed = replay(medium, &mut snapshot, &segments)?;
+        Ok(Opened { snapshot, segments, checked, replayed })
+    }
 }
 
 /// Whether a file is refused unless every page is what was written: if that is asked for, or the
 /// slots demand it. A clean slot beside a damaged one has to prove itself, because the damaged one
 /// may be the newer (F-34).
-pub(super) fn must_be_sound(examined: &Examined, options: &ReadOptions) -> bool {
-    options.verify || (examined.health == Health::Clean && examined.loaded.other_slot_damaged)
+fn must_be_sound(snapshot: &Snapshot, options: &ReadOptions) -> bool {
+    options.verify || (snapshot.health == Health::Clean && snapshot.loaded.other_slot_damaged)
 }
 
 /// What is known of the pages of a file that was just opened: nothing.
-pub(super) fn untouched(loaded: &Loaded) -> Touched {
+fn nothing_checked(loaded: &Loaded) -> CheckedPages {
     let Loaded { superblock, slot, .. } = loaded;
-    let (geometry, offset) = region_extents(superblock, slot)[0];
-    let pages = geometry.pages(superblock.cells.bits());
-    let follower = Follower::new(loaded.clone());
-    let touched = Touched::new(follower, regions(superblock), offset, pages);
-    track(&touched, loaded);
-    touched
+    let (geometry, offset) = region_places(superblock, slot)[0];
+    let checker = PageChecker::new(loaded.clone());
+    let checked = CheckedPages::new(checker, region_count(superblock), offset, geometry.pages());
+    track(&checked, loaded);
+    checked
 }
 
-/// Takes in the regions that are there.
-pub(super) fn track(touched: &Touched, loaded: &Loaded) {
-    let extents = region_extents(&loaded.superblock, &loaded.slot);
-    for (region, (geometry, offset)) in extents.into_iter().enumerate() {
-        touched.add(region, offset, geometry.pages(loaded.superblock.cells.bits()));
+/// Adds the regions that are there.
+pub(super) fn track(checked: &CheckedPages, loaded: &Loaded) {
+    let places = region_places(&loaded.superblock, &loaded.slot);
+    for (region, (geometry, offset)) in places.into_iter().enumerate() {
+        checked.add(region, offset, geometry.pages());
     }
 }
 
 /// An error if a listed segment has damaged pages.
-pub(super) fn refuse_damage(loaded: &Loaded, touched: &Touched) -> Result<()> {
-    (0..loaded.slot.segments.len()).try_for_each(|index| {
-        let region = region_of(&loaded.superblock, &loaded.slot, index).unwrap_or(0);
-        touched.refuse_damage(region as usize, index)
-    })
+fn refuse_damage(loaded: &Loaded, checked: &CheckedPages) -> Result<()> {
+    let mut listed = loaded.slot.segments.iter().enumerate();
+    listed.try_for_each(|(index, segment)| checked.refuse_damage(segment.region, index))
 }
 
 /// Checks every page of `segments`, which may be copies of the file; of a copy, pages that had to be
 /// read again are brought up to date.
-pub(super) fn check_all(
-    medium: &FileMedium,
-    examined: &Examined,
+fn check_all(
+    medium: &dyn ReadMedium,
+    snapshot: &Snapshot,
     segments: &Segments,
-    touched: &Touched,
+    checked: &CheckedPages,
     copies: bool,
 ) -> Result<()> {
-    let Loaded { superblock, slot, .. } = &examined.loaded;
-    let mut follower = Follower::new(examined.loaded.clone());
+    let Loaded { superblock, slot, .. } = &snapshot.loaded;
+    let mut checker = PageChecker::new(snapshot.loaded.clone());
     for (index, record) in slot.segments.iter().enumerate() {
-        let region = region_of(superblock, slot, index).unwrap_or(0) as usize;
-        let (cell_bits, words) =
-            (superblock.cells.bits(), listed(&examined.loaded, segments, index).words());
-        let extent = record.extent(cell_bits);
+        let data = segments.get(record.region);
+        let extent = record.extent();
         let file = FilePages::new(medium, index, extent);
-        let pages: &dyn Pages = if copies { words } else { &file };
+        let pages: &dyn Pages = if copies { data.words() } else { &file };
         // The table as a whole was right a moment ago; a writer may have begun another since.
-        let entries = |pages| read_table_part(medium, record, cell_bits, pages);
-        let journalled = examined.journalled.as_ref();
-        let belief = Belief::of(superblock, slot, index, journalled, medium.boot_id());
-        let check = check_pages(pages, extent.pages, entries, belief)?;
+        let entries = |pages| read_table_part(medium, record, pages);
+        let journal = snapshot.journal.as_ref();
+        let judge = PageJudge::of(superblock, slot, index, journal, medium.boot_id());
+        let check = check_pages(pages, extent.pages, entries, judge)?;
         // What headers and journal of a moment ago do not explain may be a writer's work since.
         let doubtful: BTreeSet<u64> =
             [check.damaged, check.unverifiable, check.busy].into_iter().flatten().collect();
@@ -95,39 +203,36 @@ pub(super) fn check_all(
                 let mut bytes = [0; PAGE_BYTES as usize];
                 let now = || signature(medium);
                 let read = |bytes: &mut [u8; PAGE_BYTES as usize]| file.read(page, bytes);
-                let judged = follower.judge(medium, now, record.offset, page, &mut bytes, read)?;
+                let judged = checker.judge(medium, now, record.offset, page, &mut bytes, read)?;
                 verdict = judged.unwrap_or(Verdict::Unverifiable);
                 if copies {
-                    let data = listed(&examined.loaded, segments, index);
                     for (at, word) in bytes.as_chunks().0.iter().enumerate() {
                         data.store(page as usize * PAGE_WORDS + at, u64::from_le_bytes(*word));
                     }
                 }
             }
-            touched.take(region, page, verdict);
+            checked.note(record.region, page, verdict);
         }
     }
     Ok(())
 }
 
-/// How often the data of a live writer are held against its journal again.
-const LIVE_TRIES: u32 = 3;
-
 /// Copies of the segments with the journal in them, newest first, unless the file has all of that.
 ///
 /// Cells stay as they are under one slot, so that a file which has all of the journal once needs no
 /// copy any more. A live writer writes a record just before its cells: they are waited for.
-pub(super) fn replay(
+#[cfg(feature = "files")]
+fn replay(
     medium: &FileMedium,
-    examined: &mut Examined,
+    snapshot: &mut Snapshot,
     segments: &Segments,
 ) -> Result<Option<Vec<Cells<FileMap>>>> {
-    let Examined { loaded, health, journalled, .. } = examined;
-    let Some(journalled) = journalled else { return Ok(None) };
+    let Snapshot { loaded, health, journal, .. } = snapshot;
+    let Some(journal) = journal else { return Ok(None) };
     let (superblock, slot) = (&loaded.superblock, &loaded.slot);
     for tries_left in (0..LIVE_TRIES).rev() {
-        let mut changes = journalled.changes.iter().enumerate();
-        if changes.all(|(index, changes)| changes.are_in(listed(loaded, segments, index))) {
+        let mut changes = slot.segments.iter().zip(&journal.changes);
+        if changes.all(|(segment, changes)| changes.are_in(segments.get(segment.region))) {
             return Ok(None);
         }
         if *health != Health::Live || tries_left == 0 {
@@ -135,16 +240,15 @@ pub(super) fn replay(
         }
         std::thread::sleep(PAUSE);
         // Counters may have changed again since.
-        let again = Journalled::read(medium, superblock, slot)?;
+        let again = JournalContents::read(medium, superblock, slot)?;
         if load(medium)?.signature != loaded.signature {
             // What the slots describe now is in the file.
             return Ok(None);
         }
-        *journalled = again;
+        *journal = again;
     }
-    let copies = slot.segments.iter().zip(&journalled.changes).rev().map(|(record, changes)| {
-        let (geometry, offset) = (record.geometry, record.offset);
-        let copy = map_segment(medium, superblock, geometry, offset, Mapping::Private)?;
+    let copies = slot.segments.iter().zip(&journal.changes).rev().map(|(record, changes)| {
+        let copy = map_segment(medium, record.geometry, record.offset, Mapping::Private)?;
         changes.apply_private(&copy);
         Ok(copy)
     });
@@ -153,7 +257,7 @@ pub(super) fn replay(
 
 /// Whether the segments that a copy was made of were all in use until it was done: a region that a
 /// rotation drops may be cleared, and take other keys (F-106).
-pub(super) fn still_listed(medium: &FileMedium, copied: &Loaded) -> bool {
+fn still_listed(medium: &dyn ReadMedium, copied: &Loaded) -> bool {
     let Shape::Rotating(generations) = copied.superblock.shape() else { return true };
     // A slot in the middle of being written.
     let Ok(Loaded { slot: now, .. }) = load(medium) else { return false };

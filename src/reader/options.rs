@@ -1,10 +1,10 @@
 //! How a file is opened for reading.
 
+#[cfg(feature = "files")]
 use std::path::Path;
 
 use super::Reader;
 use crate::error::Result;
-use crate::storage::open_to_read;
 
 /// How a file is opened for reading.
 ///
@@ -85,7 +85,7 @@ impl ReadOptions {
     /// # let filter = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?;
     /// # filter.add(b"sheep")?;
     /// # filter.close()?;
-    /// use bloomfile::{Access, ReadOptions};
+    /// use bloomfile::{ReadOptions, reader::Access};
     ///
     /// let reader = ReadOptions::new().access(Access::Memory).verify(true).open(&path)?;
     /// std::fs::write(&path, "cut short").unwrap();
@@ -105,7 +105,13 @@ impl ReadOptions {
     }
 
     /// Opens a file.
+    #[cfg(feature = "files")]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
-        Reader::from_medium(open_to_read(path.as_ref())?, self)
+        Reader::open_with(path.as_ref(), self)
+    }
+
+    /// As [`Reader::from_bytes`]: what says how a file is accessed does not matter there.
+    pub fn from_bytes(&self, bytes: impl AsRef<[u8]>) -> Result<Reader> {
+        Reader::from_bytes_with(bytes.as_ref(), self)
     }
 }

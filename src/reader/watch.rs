@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::{SIGNATURE_WORDS, SlotSignature};
 use crate::error::{Error, Result};
+use crate::file::{SIGNATURE_WORDS, SlotSignature};
 use crate::format::JOURNAL_OFFSET;
 use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
 

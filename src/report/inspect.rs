@@ -1,15 +1,18 @@
 //! What a file is and how full, from its headers and page tables alone.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "files")]
 use std::path::Path;
 
-use super::{Counted, Health};
 use crate::error::Result;
-use crate::examine::{Examined, examine};
-use crate::format::{CellKind, FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
-use crate::geometry::Geometry;
-use crate::plan::{self, Estimate};
+use crate::file::{Health, Snapshot};
+use crate::format::{FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
+use crate::geometry::{CellKind, Geometry};
+use crate::plan::{self, Estimate, Occupancy};
+use crate::random::uuid_text;
+#[cfg(feature = "files")]
 use crate::storage::open_to_read;
+use crate::storage::{Bytes, ReadMedium};
 
 /// What a file says of itself; made by [`inspect`].
 #[derive(Clone, Debug, PartialEq)]
@@ -133,23 +136,33 @@ pub struct SegmentInspection {
 /// filter.add(b"key")?;
 /// filter.close()?;
 ///
-/// let inspection = bloomfile::inspect(&path)?;
+/// let inspection = bloomfile::report::inspect(&path)?;
 /// assert_eq!(inspection.capacity, Some(1000));
 /// assert_eq!(inspection.segments[0].adds, 1);
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
-    let medium = open_to_read(path.as_ref())?;
-    let examined = examine(&medium)?;
-    let mark = examined.mark();
-    let Examined { loaded, health, journalled, counted } = examined;
+    let path = path.as_ref();
+    let inspect = || inspect_medium(&open_to_read(path)?);
+    inspect().map_err(|error| error.at(path))
+}
+
+/// As [`inspect`], for a file whose bytes are in memory.
+pub fn inspect_bytes(bytes: impl AsRef<[u8]>) -> Result<Inspection> {
+    inspect_medium(&Bytes(bytes.as_ref()))
+}
+
+fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
+    let snapshot = Snapshot::read(medium)?;
+    let mark = snapshot.mark();
+    let Snapshot { loaded, health, journal, occupancy } = snapshot;
     let (superblock, slot) = (loaded.superblock, loaded.slot);
-    let cell_bits = superblock.cells.bits();
     let segments = slot
         .segments
         .iter()
-        .zip(counted)
-        .map(|(segment, counted)| inspect_segment(segment, counted, cell_bits))
+        .zip(occupancy)
+        .map(|(segment, counted)| inspect_segment(segment, counted))
         .collect();
     Ok(Inspection {
         format_version: FORMAT_VERSION,
@@ -165,9 +178,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         generations: Some(superblock.generations).filter(|&generations| generations != 0),
         rotate_after: Some(superblock.rotate_after).filter(|&adds| adds != 0),
         journal_bytes: superblock.journal_bytes,
-        journal_records: journalled
+        journal_records: journal
             .filter(|_| health == Health::Crashed)
-            .map_or(0, |journalled| journalled.keys),
+            .map_or(0, |journal| journal.keys),
         sequence: slot.sequence,
         epoch: slot.epoch,
         mark,
@@ -179,9 +192,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     })
 }
 
-fn inspect_segment(segment: &SegmentRecord, counted: Counted, cell_bits: u32) -> SegmentInspection {
+fn inspect_segment(segment: &SegmentRecord, counted: Occupancy) -> SegmentInspection {
     let geometry = segment.geometry;
-    let extent = segment.extent(cell_bits);
+    let extent = segment.extent();
     let cells = geometry.cells();
     SegmentInspection {
         geometry,
@@ -200,16 +213,4 @@ fn inspect_segment(segment: &SegmentRecord, counted: Counted, cell_bits: u32) ->
             .then(|| plan::false_positive_rate(&geometry, segment.capacity)),
         row_ones: counted.ones,
     }
-}
-
-/// A UUID in its usual form.
-pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (at, byte) in uuid.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }

@@ -1,15 +1,19 @@
 //! How the keys are spread over the blocks, held against the law they should follow.
 
 use std::ops::Range;
+#[cfg(feature = "files")]
 use std::path::Path;
 
-use crate::engine::split_on_all_cores;
-use crate::error::{Error, Result};
-use crate::examine::examine;
+use byteorder::{ByteOrder, LittleEndian};
+
+use crate::error::Result;
+use crate::file::{FilePages, Pages, Snapshot, split_on_all_cores};
 use crate::format::SegmentRecord;
-use crate::geometry::{Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
 use crate::plan::{LoadLaw, LoadVerdict};
-use crate::storage::{FileMedium, Map, Mapping, Medium, Words, open_to_read};
+#[cfg(feature = "files")]
+use crate::storage::open_to_read;
+use crate::storage::{Bytes, ReadMedium};
 
 /// Blocks that are counted in one go.
 const GROUP: u64 = 64;
@@ -63,35 +67,36 @@ pub struct LoadBin {
 /// use bloomfile::plan::LoadVerdict;
 ///
 /// let options = bloomfile::Options::new().capacity(100_000).false_positive_rate(0.01);
-/// let mut builder = options.build(&path)?;
+/// let mut builder = options.start_build(&path)?;
 /// for key in 0..100_000u32 {
 ///     builder.add(&key.to_le_bytes());
 /// }
 /// builder.finish()?;
-/// let loads = bloomfile::block_loads(&path)?;
+/// let loads = bloomfile::report::block_loads(&path)?;
 /// assert_eq!(loads[0].verdict, LoadVerdict::AsExpected);
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn block_loads(path: impl AsRef<Path>) -> Result<Vec<BlockLoads>> {
-    let medium = open_to_read(path.as_ref())?;
-    let loaded = examine(&medium)?.loaded;
-    let cell_bits = loaded.superblock.cells.bits();
-    let segments = loaded.slot.segments.iter().enumerate();
-    segments.map(|(index, segment)| loads_of(&medium, index, segment, cell_bits)).collect()
+    let path = path.as_ref();
+    let count = || loads_of_medium(&open_to_read(path)?);
+    count().map_err(|error| error.at(path))
 }
 
-fn loads_of(
-    medium: &FileMedium,
-    index: usize,
-    segment: &SegmentRecord,
-    cell_bits: u32,
-) -> Result<BlockLoads> {
-    let extent = segment.extent(cell_bits);
-    let data = medium
-        .map(extent.data()..extent.end(), Mapping::ReadOnly)
-        .map_err(Error::io("map the data"))?;
-    let blocks = Blocks::new(&segment.geometry, cell_bits);
-    let counted = blocks.count(data.words());
+/// As [`block_loads`], for a file whose bytes are in memory.
+pub fn block_loads_bytes(bytes: impl AsRef<[u8]>) -> Result<Vec<BlockLoads>> {
+    loads_of_medium(&Bytes(bytes.as_ref()))
+}
+
+fn loads_of_medium(medium: &dyn ReadMedium) -> Result<Vec<BlockLoads>> {
+    let slot = Snapshot::read(medium)?.loaded.slot;
+    let segments = slot.segments.iter().enumerate();
+    segments.map(|(index, segment)| loads_of(medium, index, segment)).collect()
+}
+
+fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> Result<BlockLoads> {
+    let blocks = Blocks::new(&segment.geometry);
+    let counted = blocks.count(&FilePages::new(medium, index, segment.extent()))?;
     let total: u64 = counted.iter().sum();
     let law = LoadLaw::new(blocks.rows, blocks.row_cells, &counted);
     let bins = law.bins().into_iter().map(|Range { start, end }| LoadBin {
@@ -131,61 +136,72 @@ struct Blocks {
     words: u64,
     /// Of so many blocks in a row of the data, the first so many are whole.
     whole: (u64, u64),
-    cell_bits: u32,
+    cells: CellKind,
 }
 
 impl Blocks {
-    fn new(geometry: &Geometry, cell_bits: u32) -> Self {
+    fn new(geometry: &Geometry) -> Self {
         let (rows, row_cells, span) = match geometry.layout() {
             Layout::Rows | Layout::Flat => (1, LINE_BLOCK_CELLS, LINE_BLOCK_CELLS),
             Layout::Page | Layout::Line => {
-                (geometry.row_count(), geometry.row_cells(), geometry.block_span(cell_bits))
+                (geometry.row_count(), geometry.row_cells(), geometry.block_span())
             }
         };
         let (blocks, whole) = match geometry.layout() {
             Layout::Rows | Layout::Flat => {
-                let stretches = geometry.block_span(cell_bits) / span;
+                let stretches = geometry.block_span() / span;
                 let in_row = match geometry.layout() {
-                    Layout::Rows => geometry.row_span(cell_bits) / span,
+                    Layout::Rows => geometry.row_span() / span,
                     _ => stretches,
                 };
                 (stretches, (in_row, geometry.row_cells() / span))
             }
             Layout::Page | Layout::Line => (geometry.blocks(), (1, 1)),
         };
-        let words = span * u64::from(cell_bits) / 64;
-        Blocks { rows, row_cells, blocks, words, whole, cell_bits }
+        let words = span * u64::from(geometry.cell_kind().bits()) / 64;
+        Blocks { rows, row_cells, blocks, words, whole, cells: geometry.cell_kind() }
     }
 
     /// How many blocks have how many ones.
-    fn count(&self, data: &Words) -> Vec<u64> {
+    fn count(&self, pages: &FilePages<'_>) -> Result<Vec<u64>> {
         let cells = (u64::from(self.rows) * self.row_cells) as usize;
-        let group_pages = (GROUP * self.words * 8).div_ceil(PAGE_BYTES);
-        let groups = self.blocks.div_ceil(GROUP);
+        // Groups of blocks that begin and end with a page.
+        let group_words = (GROUP * self.words).next_multiple_of(PAGE_BYTES / 8);
+        let (group, group_pages) = (group_words / self.words, group_words * 8 / PAGE_BYTES);
+        let groups = self.blocks.div_ceil(group);
         let parts = split_on_all_cores(groups, group_pages, |groups| {
             let mut counted = vec![0; cells + 1];
-            for block in groups.start * GROUP..(groups.end * GROUP).min(self.blocks) {
-                if block % self.whole.0 < self.whole.1 {
-                    let words = block * self.words..(block + 1) * self.words;
-                    let ones: u32 = words.map(|word| self.ones(data.load(word as usize))).sum();
-                    // More than there are cells means damage between the rows.
-                    counted[(ones as usize).min(cells)] += 1;
+            let mut bytes = vec![0; (group_words * 8) as usize];
+            for number in groups {
+                let blocks = number * group..((number + 1) * group).min(self.blocks);
+                let words = (blocks.end - blocks.start) * self.words;
+                let bytes = &mut bytes[..(words * 8).next_multiple_of(PAGE_BYTES) as usize];
+                pages.read(number * group_pages, bytes)?;
+                for (block, bytes) in blocks.zip(bytes.chunks_exact(self.words as usize * 8)) {
+                    if block % self.whole.0 < self.whole.1 {
+                        let words = bytes.chunks_exact(8).map(LittleEndian::read_u64);
+                        let ones: u32 = words.map(|word| self.ones(word)).sum();
+                        // More than there are cells means damage between the rows.
+                        counted[(ones as usize).min(cells)] += 1;
+                    }
                 }
             }
-            counted
+            Ok(counted)
         });
         let mut counted = vec![0; cells + 1];
         for part in parts {
-            counted.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
+            counted.iter_mut().zip(part?).for_each(|(sum, count)| *sum += count);
         }
-        counted
+        Ok(counted)
     }
 
     /// Cells of a word that are not zero.
     fn ones(&self, word: u64) -> u32 {
-        match self.cell_bits {
-            1 => word.count_ones(),
-            _ => ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones(),
+        match self.cells {
+            CellKind::Plain => word.count_ones(),
+            CellKind::Counting => {
+                ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones()
+            }
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The pages of a file as its page tables describe them.
 
 use std::ops::ControlFlow;
+#[cfg(feature = "files")]
 use std::path::Path;
 
-use crate::engine::visit_table;
 use crate::error::Result;
-use crate::examine::examine;
+use crate::file::{Snapshot, visit_table_until};
+#[cfg(feature = "files")]
 use crate::storage::open_to_read;
+use crate::storage::{Bytes, ReadMedium};
 
 /// What the page table says of one data page; made by [`inspect_pages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +37,8 @@ impl PageInspection {
     }
 }
 
-/// Shows what the page tables say of every data page, as of the last checkpoint. No data page is
-/// read.
+/// Shows what the page tables say of every data page, as of the last checkpoint, until `visit` breaks
+/// it off. No data page is read.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -46,32 +48,48 @@ impl PageInspection {
 /// # filter.add(b"key")?;
 /// # filter.close()?;
 /// let mut ones = 0;
-/// bloomfile::inspect_pages(&path, |page| {
+/// bloomfile::report::inspect_pages(&path, |page| {
 ///     ones += page.ones;
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(ones, 8, "one for each row");
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn inspect_pages(
     path: impl AsRef<Path>,
+    visit: impl FnMut(PageInspection) -> ControlFlow<()>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let inspect = || inspect_pages_of(&open_to_read(path)?, visit);
+    inspect().map_err(|error| error.at(path))
+}
+
+/// As [`inspect_pages`], for a file whose bytes are in memory.
+pub fn inspect_pages_bytes(
+    bytes: impl AsRef<[u8]>,
+    visit: impl FnMut(PageInspection) -> ControlFlow<()>,
+) -> Result<()> {
+    inspect_pages_of(&Bytes(bytes.as_ref()), visit)
+}
+
+fn inspect_pages_of(
+    medium: &dyn ReadMedium,
     mut visit: impl FnMut(PageInspection) -> ControlFlow<()>,
 ) -> Result<()> {
-    let medium = open_to_read(path.as_ref())?;
-    let loaded = examine(&medium)?.loaded;
-    let cell_bits = loaded.superblock.cells.bits();
-    let mut flow = ControlFlow::Continue(());
+    let loaded = Snapshot::read(medium)?.loaded;
     for (segment, record) in loaded.slot.segments.iter().enumerate() {
         let mut page = 0;
-        visit_table(&medium, record, cell_bits, |entry| {
-            let cells = record.geometry.page_cells(page, cell_bits);
+        let flow = visit_table_until(medium, record, |entry| {
+            let cells = record.geometry.page_cells(page);
             let inspection =
                 PageInspection { segment, page, crc: entry.crc, ones: entry.ones, cells };
-            if flow.is_continue() {
-                flow = visit(inspection);
-            }
             page += 1;
+            visit(inspection)
         })?;
+        if flow.is_break() {
+            return Ok(());
+        }
     }
     Ok(())
 }

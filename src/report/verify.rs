@@ -1,13 +1,15 @@
 //! Whether every byte of a file is what was written.
 
+#[cfg(feature = "files")]
 use std::path::Path;
 
-use super::Health;
-use crate::engine::PageCheck;
 use crate::error::Result;
-use crate::examine::{Examined, check_file, examine};
-use crate::format::{CellKind, SegmentRecord};
+use crate::file::{Health, PageCheck, Snapshot};
+use crate::format::SegmentRecord;
+use crate::geometry::CellKind;
+#[cfg(feature = "files")]
 use crate::storage::open_to_read;
+use crate::storage::{Bytes, ReadMedium};
 
 /// What checking every page of a file gave; made by [`verify`].
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +41,10 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Takes in what checking one segment gave.
-    fn take(&mut self, check: &PageCheck, cell_bits: u32, record: &SegmentRecord) {
+    /// Adds what checking one segment gave.
+    fn add(&mut self, check: &PageCheck, record: &SegmentRecord) {
         let first = self.pages;
-        self.pages += record.geometry.pages(cell_bits);
+        self.pages += record.geometry.pages();
         self.pages_exact += check.exact;
         let numbered = |pages: &[u64]| pages.iter().map(|page| first + page).collect::<Vec<_>>();
         self.pages_damaged.extend(numbered(&check.damaged));
@@ -69,25 +71,36 @@ impl Verification {
 /// let filter = bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
 /// filter.add(b"key")?;
 /// filter.close()?;
-/// assert!(bloomfile::verify(&path)?.is_sound());
+/// assert!(bloomfile::report::verify(&path)?.is_sound());
 ///
 /// // One flipped bit, in the last page:
 /// let mut bytes = std::fs::read(&path).unwrap();
 /// *bytes.last_mut().unwrap() ^= 1;
 /// std::fs::write(&path, bytes).unwrap();
-/// let verification = bloomfile::verify(&path)?;
+/// let verification = bloomfile::report::verify(&path)?;
 /// assert!(!verification.is_sound());
 /// assert_eq!(verification.pages_damaged, [verification.pages - 1]);
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
-    let medium = open_to_read(path.as_ref())?;
-    let examined = examine(&medium)?;
-    let Examined { loaded, health, journalled, .. } = &examined;
+    let path = path.as_ref();
+    let verify = || verify_medium(&open_to_read(path)?);
+    verify().map_err(|error| error.at(path))
+}
+
+/// As [`verify`], for a file whose bytes are in memory.
+pub fn verify_bytes(bytes: impl AsRef<[u8]>) -> Result<Verification> {
+    verify_medium(&Bytes(bytes.as_ref()))
+}
+
+fn verify_medium(medium: &dyn ReadMedium) -> Result<Verification> {
+    let snapshot = Snapshot::read(medium)?;
+    let Snapshot { loaded, health, journal, .. } = &snapshot;
     let (superblock, slot) = (&loaded.superblock, &loaded.slot);
-    let checks = check_file(&medium, &examined)?;
+    let checks = snapshot.check_pages(medium)?;
     // A live writer's records are not going to be replayed.
-    let replayed = journalled.as_ref().filter(|_| *health == Health::Crashed);
+    let replayed = journal.as_ref().filter(|_| *health == Health::Crashed);
     let mut verification = Verification {
         health: *health,
         kind: superblock.cells,
@@ -96,11 +109,11 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verification> {
         pages_unverifiable: Vec::new(),
         pages_busy: Vec::new(),
         pages_damaged: Vec::new(),
-        journal_records: replayed.map_or(0, |journalled| journalled.keys),
-        journal_missing: replayed.map_or(0, |journalled| journalled.missing),
+        journal_records: replayed.map_or(0, |journal| journal.keys),
+        journal_missing: replayed.map_or(0, |journal| journal.missing),
     };
     for (check, record) in checks.iter().zip(&slot.segments) {
-        verification.take(check, superblock.cells.bits(), record);
+        verification.add(check, record);
     }
     Ok(verification)
 }

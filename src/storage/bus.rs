@@ -23,14 +23,14 @@ static CAUGHT: OnceLock<Caught> = OnceLock::new();
 /// return and raises SIGBUS. This is for programs that should then say which file it was, on
 /// standard error after `program: `, and exit with `status`; it concerns the whole process and
 /// every file that it has mapped, and is not undone. Programs that have to go on read their files
-/// with [`Access::Memory`](crate::Access::Memory), which maps nothing.
+/// with [`Access::Memory`](crate::reader::Access::Memory), which maps nothing.
 ///
 /// The handler does nothing but read the process's own list of maps, write and exit. A SIGBUS that
 /// is not about a mapped file goes to the handler that was there before. The name is known on Linux
 /// only.
 ///
 /// ```
-/// bloomfile::catch_bus_errors("myprogram", 2)?;
+/// bloomfile::process::catch_bus_errors("myprogram", 2)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn catch_bus_errors(program: &'static str, status: i32) -> io::Result<()> {

@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{FileMap, Mapping, Medium, Owner, boot, retry, space};
+use super::lock::SharedLock;
+use super::{FileMap, Mapping, Medium, Owner, ReadMedium, boot, retry, space};
 use crate::format::BootId;
 
 /// An open file.
@@ -24,10 +25,6 @@ impl FileMedium {
     /// Another handle on the same file, with the same locks.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(FileMedium { file: retry(|| self.file.try_clone())?, owner: self.owner })
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
     }
 }
 
@@ -51,13 +48,7 @@ fn open_direct(file: &File) -> io::Result<File> {
         .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-impl Medium for FileMedium {
-    type Map = FileMap;
-
-    fn boot_id(&self) -> BootId {
-        boot::boot_id()
-    }
-
+impl ReadMedium for FileMedium {
     fn length(&self) -> io::Result<u64> {
         Ok(retry(|| self.file.metadata())?.len())
     }
@@ -76,6 +67,18 @@ impl Medium for FileMedium {
             Err(_) => Ok(offset),
         }
     }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        Ok(SharedLock::take(&self.file)?.is_none())
+    }
+
+    fn boot_id(&self) -> BootId {
+        boot::boot_id()
+    }
+}
+
+impl Medium for FileMedium {
+    type Map = FileMap;
 
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         #[cfg(target_os = "linux")]
@@ -139,7 +142,6 @@ impl Medium for FileMedium {
             Mapping::ReadOnly => options.map_raw_read_only(&self.file)?,
             // SAFETY: no reference to the memory is ever made, only atomics (see `Words`).
             Mapping::Private => MmapRaw::from(unsafe { options.map_copy(&self.file)? }),
-            Mapping::Memory => return Err(io::ErrorKind::Unsupported.into()),
         };
         let map = FileMap::new(map);
         #[cfg(target_vendor = "apple")]

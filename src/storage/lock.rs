@@ -41,7 +41,7 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<FileMedium> {
             return Ok(FileMedium::new(file));
         }
     }
-    Err(Error::Io { action: ACTION, source: replaced_too_often() })
+    Err(Error::Io { action: ACTION, error: replaced_too_often() })
 }
 
 pub(super) fn replaced_too_often() -> io::Error {
@@ -115,8 +115,8 @@ fn lock_within(file: &File, patience: Duration) -> Result<()> {
                     "processes that read it have held a lock on it for {} seconds",
                     patience.as_secs()
                 );
-                let source = io::Error::new(io::ErrorKind::TimedOut, reason);
-                return Err(Error::Io { action: ACTION, source });
+                let error = io::Error::new(io::ErrorKind::TimedOut, reason);
+                return Err(Error::Io { action: ACTION, error });
             }
             std::thread::sleep(READERS_PAUSE);
             continue;
@@ -129,8 +129,25 @@ fn lock_within(file: &File, patience: Duration) -> Result<()> {
     }
 }
 
+/// A shared lock, which goes with no writer's.
+pub(super) struct SharedLock<'a>(&'a File);
+
+impl<'a> SharedLock<'a> {
+    /// The lock, unless a writer has the file.
+    pub(super) fn take(file: &'a File) -> io::Result<Option<Self>> {
+        Ok(try_lock(|| file.try_lock_shared())?.then_some(SharedLock(file)))
+    }
+}
+
+impl Drop for SharedLock<'_> {
+    fn drop(&mut self) {
+        // Closing the file lets it go as well.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Tries for a lock; false when others have one that it does not go with.
-pub(crate) fn try_lock(
+pub(super) fn try_lock(
     mut lock: impl FnMut() -> std::result::Result<(), TryLockError>,
 ) -> io::Result<bool> {
     retry(|| match lock() {

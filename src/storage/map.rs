@@ -1,160 +1,42 @@
-//! Mapped memory, seen only as atomics: another process may write it at any time.
+//! Mapped memory, and memory of a handle's own that takes its place.
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(feature = "files"))]
+use std::sync::atomic::AtomicU64;
 
+#[cfg(feature = "files")]
 use memmap2::{Advice, MmapRaw};
 
-use super::{Map, Use, retry};
+use super::{Map, Usage, Words};
 
-/// Words of mapped memory, little-endian in the file.
-pub(crate) struct Words {
-    start: *const AtomicU64,
-    length: usize,
-}
-
-// SAFETY: `Words` is only ever a view of atomics that outlive it; its owners say so where they
-// make one.
-unsafe impl Send for Words {}
-// SAFETY: as above.
-unsafe impl Sync for Words {}
-
-impl Words {
-    /// A view of `length` words.
-    ///
-    /// # Safety
-    /// `start` is aligned to 8 bytes and points to `length` words that stay readable for as long
-    /// as the result is used, and that nobody accesses but as atomics or from other processes.
-    pub(crate) unsafe fn new(start: *const AtomicU64, length: usize) -> Self {
-        debug_assert!(start.is_aligned());
-        Words { start, length }
-    }
-
-    /// Number of words.
-    #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.length
-    }
-
-    /// The address of the first word, for kernels that load more than one at once.
-    #[inline(always)]
-    pub(crate) fn as_ptr(&self) -> *const AtomicU64 {
-        self.start
-    }
-
-    /// Asks for the cache line of a word, which may lie behind the last one.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, word: usize) {
-        prefetch(self.start.wrapping_add(word));
-    }
-
-    /// The word at a place.
-    #[inline(always)]
-    pub(crate) fn load(&self, word: usize) -> u64 {
-        u64::from_le(self.atomic(word).load(Ordering::Relaxed))
-    }
-
-    /// As [`load`](Self::load), without a check.
-    ///
-    /// # Safety
-    /// `word` is below [`len`](Self::len).
-    #[inline(always)]
-    pub(crate) unsafe fn load_unchecked(&self, word: usize) -> u64 {
-        debug_assert!(word < self.length);
-        // SAFETY: in bounds by this function's contract, alive and atomic by that of `new`.
-        u64::from_le(unsafe { &*self.start.add(word) }.load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn atomic(&self, word: usize) -> &AtomicU64 {
-        assert!(word < self.length);
-        // SAFETY: in bounds by the assertion, alive and atomic by the contract of `new`.
-        unsafe { &*self.start.add(word) }
-    }
-
-    /// Turns bits of a word on and tells what it was. The words must be mapped writable.
-    #[inline(always)]
-    pub(crate) fn fetch_or(&self, word: usize, bits: u64) -> u64 {
-        // Release: whoever sees the bits also sees the journal record written before them.
-        u64::from_le(self.atomic(word).fetch_or(bits.to_le(), Ordering::Release))
-    }
-
-    /// Sets a word. The words must be mapped writable.
-    #[inline(always)]
-    pub(crate) fn store(&self, word: usize, value: u64) {
-        self.atomic(word).store(value.to_le(), Ordering::Release);
-    }
-
-    /// Copies words into bytes, as they stand in the file.
-    pub(crate) fn copy(&self, first: usize, bytes: &mut [u8]) {
-        for (at, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-            chunk.copy_from_slice(&self.load(first + at).to_le_bytes());
-        }
-    }
-}
-
-/// Asks for a cache line. A hint: any address is allowed.
-#[inline(always)]
-pub(crate) fn prefetch(_address: *const AtomicU64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64, and a prefetch of any address only ever is a hint.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(_address.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch of any address only ever is a hint.
-    unsafe {
-        std::arch::asm!(
-            "prfm pldl1keep, [{address}]",
-            address = in(reg) _address,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-}
-
-/// Asks for a cache line to change it: no other core has it then. A hint: any address is allowed.
-#[inline(always)]
-pub(crate) fn prefetch_to_write(_address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of any address only ever is a hint, and processors that do not know this
-    // one do nothing.
-    unsafe {
-        std::arch::asm!(
-            "prefetchw [{address}]",
-            address = in(reg) _address,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch of any address only ever is a hint.
-    unsafe {
-        std::arch::asm!(
-            "prfm pstl1keep, [{address}]",
-            address = in(reg) _address,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-}
-
-/// A mapped part of a real file.
+/// A mapped part of a file, or a copy of it in memory.
 pub(crate) struct FileMap {
-    map: MmapRaw,
+    backing: Backing,
     words: Words,
     /// The file behind a map that is written through.
-    #[cfg(target_vendor = "apple")]
+    #[cfg(all(feature = "files", target_vendor = "apple"))]
     file: Option<std::fs::File>,
 }
 
+/// What keeps the words of a map alive.
+enum Backing {
+    #[cfg(feature = "files")]
+    Mapped(MmapRaw),
+    /// Kept, not read: the words are seen through [`Words`] alone.
+    #[cfg(not(feature = "files"))]
+    Owned(#[expect(dead_code, reason = "kept alive")] Box<[AtomicU64]>),
+}
+
 impl FileMap {
+    #[cfg(feature = "files")]
     pub(super) fn new(map: MmapRaw) -> Self {
         // SAFETY: a mapping starts on a page and stays until `map` is dropped, which is when this
         // value is; all access goes through `Words`. A file cut short under the map raises SIGBUS,
         // which no bloomfile program causes (documented at `Filter::open` and `Reader::open`).
         let words = unsafe { Words::new(map.as_ptr().cast(), map.len() / 8) };
         FileMap {
-            map,
+            backing: Backing::Mapped(map),
             words,
             #[cfg(target_vendor = "apple")]
             file: None,
@@ -163,19 +45,34 @@ impl FileMap {
 
     /// The same, with the file behind it: there an msync ends at the disk's own cache, and only the
     /// file can be synced further.
-    #[cfg(target_vendor = "apple")]
+    #[cfg(all(feature = "files", target_vendor = "apple"))]
     pub(super) fn of_file(self, file: std::fs::File) -> Self {
         FileMap { file: Some(file), ..self }
     }
 
     /// Memory of its own, all zero, that no file stands behind; in huge pages if the system has
     /// some, so that look-ups all over it miss the address cache less often.
+    #[cfg(feature = "files")]
     pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
         let map = memmap2::MmapMut::map_anon(length)?;
         // Advice: where it is not taken, all is as before.
         #[cfg(target_os = "linux")]
         let _ = map.advise(Advice::HugePage);
         Ok(Self::new(map.into()))
+    }
+
+    /// Memory of its own, all zero, where nothing can be mapped.
+    #[cfg(not(feature = "files"))]
+    pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
+        let mut owned = Vec::new();
+        let words = length / 8;
+        owned.try_reserve_exact(words).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        owned.resize_with(words, || AtomicU64::new(0));
+        let owned = owned.into_boxed_slice();
+        // SAFETY: the words are on the heap, where they stay until the box is dropped, which is when
+        // this value is; all access goes through `Words`.
+        let words = unsafe { Words::new(owned.as_ptr(), owned.len()) };
+        Ok(FileMap { backing: Backing::Owned(owned), words })
     }
 }
 
@@ -197,27 +94,36 @@ impl Map for FileMap {
         self.words.store(word, value);
     }
 
-    fn expect(&self, usage: Use) {
+    #[cfg(feature = "files")]
+    fn advise(&self, usage: Usage) {
+        let Backing::Mapped(map) = &self.backing;
         let advice = match usage {
-            Use::LookUps => Advice::Random,
-            Use::All => Advice::WillNeed,
+            Usage::LookUps => Advice::Random,
+            Usage::All => Advice::WillNeed,
             #[cfg(target_os = "linux")]
-            Use::Fill => Advice::HugePage,
+            Usage::Fill => Advice::HugePage,
             #[cfg(not(target_os = "linux"))]
-            Use::Fill => Advice::Normal,
+            Usage::Fill => Advice::Normal,
         };
         // Advice: where it is not taken, all is as before.
-        let _ = self.map.advise(advice);
+        let _ = map.advise(advice);
     }
 
+    #[cfg(feature = "files")]
     fn flush(&self, words: Range<usize>) -> io::Result<()> {
+        let Backing::Mapped(map) = &self.backing;
         // Writing the same bytes with `pwritev2` and `RWF_DSYNC` is no faster: taken in turn, 2,000
         // times on ext4, both had a median of 4.2 to 4.3 ms on a busy disk.
-        retry(|| self.map.flush_range(words.start * 8, words.len() * 8))?;
+        super::retry(|| map.flush_range(words.start * 8, words.len() * 8))?;
         #[cfg(target_vendor = "apple")]
         if let Some(file) = &self.file {
             return super::sync_file(file);
         }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "files"))]
+    fn flush(&self, _: Range<usize>) -> io::Result<()> {
         Ok(())
     }
 }

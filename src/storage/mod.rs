@@ -1,31 +1,50 @@
 //! Files: lock, allocate, positioned I/O, publish by rename, and the mapping.
 //!
-//! The engine above knows only the two traits here, so that the same protocol runs on real files
-//! and on the simulated disk of the crash tests. Look-ups read the mapped words directly in both;
-//! everything is monomorphic, so the seam costs nothing.
+//! The rooms above know only the traits here, so that the same protocol runs on real files and on
+//! the simulated disk of the crash tests, and the same readers on files and on bytes in memory.
+//! Look-ups read the words directly in all of them; the writer is monomorphic, so that the seam costs
+//! nothing.
+//!
+//! Without the feature `files` there are bytes in memory alone: what needs a file system stays out.
 
+#[cfg(feature = "files")]
 mod boot;
+#[cfg(all(feature = "files", unix))]
 mod bus;
+mod bytes;
+#[cfg(feature = "files")]
 mod file;
+#[cfg(feature = "files")]
 mod lock;
 mod map;
+#[cfg(feature = "files")]
+mod pending;
+#[cfg(feature = "files")]
 mod process;
-mod publish;
-#[cfg(test)]
+#[cfg(all(test, feature = "files"))]
 pub(crate) mod simulated;
+#[cfg(feature = "files")]
 mod space;
+#[cfg(feature = "files")]
 mod target;
+mod words;
 
+#[cfg(all(feature = "files", unix))]
 pub use bus::catch_bus_errors;
-pub(crate) use file::FileMedium;
-pub(crate) use lock::{open_for_writing, open_to_read, try_lock};
-pub(crate) use map::{FileMap, Words, prefetch, prefetch_to_write};
-pub(crate) use process::Owner;
-pub(crate) use publish::Draft;
-pub use publish::discard_unfinished;
-pub(crate) use target::Target;
+pub(crate) use bytes::Bytes;
+pub(crate) use map::FileMap;
+#[cfg(feature = "files")]
+pub use pending::discard_unfinished;
+pub(crate) use words::{Words, prefetch, prefetch_to_write};
+#[cfg(feature = "files")]
+pub(crate) use {
+    file::FileMedium,
+    lock::{open_for_writing, open_to_read},
+    pending::PendingFile,
+    process::Owner,
+    target::Target,
+};
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 
@@ -36,6 +55,7 @@ pub(crate) const LINE_WORDS: usize = 8;
 
 /// Makes a system call again that a signal interrupted: the process that bloomfile is part of may
 /// handle some, and nothing has been done yet.
+#[cfg(feature = "files")]
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -47,7 +67,8 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 /// Makes what was written to a file durable, mapped pages included where the system keeps them with
 /// the others.
-fn sync_file(file: &File) -> io::Result<()> {
+#[cfg(feature = "files")]
+fn sync_file(file: &std::fs::File) -> io::Result<()> {
     #[cfg(target_vendor = "apple")]
     {
         // There `fsync` ends at the disk's own cache.
@@ -70,6 +91,7 @@ fn sync_file(file: &File) -> io::Result<()> {
 }
 
 /// How a part of the file is mapped.
+#[cfg(feature = "files")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
     /// Seen by all processes, and written through.
@@ -78,15 +100,10 @@ pub(crate) enum Mapping {
     ReadOnly,
     /// A private copy of every page that is written; the file stays as it is.
     Private,
-    /// Not a mapping at all: a copy in memory.
-    Memory,
 }
 
-/// Where a filter lives.
-pub(crate) trait Medium: Send + Sync {
-    /// What mapping a part of it gives.
-    type Map: Map;
-
+/// Where a filter is read from: a file, or bytes that came from anywhere.
+pub(crate) trait ReadMedium: Send + Sync {
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
 
@@ -99,7 +116,31 @@ pub(crate) trait Medium: Send + Sync {
         Ok(offset)
     }
 
-    /// As [`read_at`](Self::read_at), but of what the medium holds rather than what its cache
+    /// Whether a writer has the file right now (F-100).
+    fn is_locked(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// The boot of the machine that this process runs in (F-114); zeros where what is read was not
+    /// written on this machine.
+    fn boot_id(&self) -> BootId {
+        BootId::default()
+    }
+
+    /// Whether a test wants this step of the protocol left out or done wrongly.
+    #[inline(always)]
+    fn sabotaged(&self, _step: Sabotage) -> bool {
+        false
+    }
+}
+
+/// Where a filter is written.
+#[cfg(feature = "files")]
+pub(crate) trait Medium: ReadMedium {
+    /// What mapping a part of it gives.
+    type Map: Map;
+
+    /// As [`read_at`](ReadMedium::read_at), but of what the medium holds rather than what its cache
     /// shows, where the system can tell: after a sync that failed the two may differ. Offset and
     /// length are multiples of the page size.
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
@@ -117,10 +158,10 @@ pub(crate) trait Medium: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 
     /// Extends the file from `start` to `end` with zeros that have their place on the disk. What
-    /// stood behind `start`, which nobody maps, is gone.
+    /// stood behind `start`, which no handle maps, is gone.
     fn extend(&self, start: u64, end: u64) -> io::Result<()>;
 
-    /// Cuts off what stands behind `length`, which nobody maps.
+    /// Cuts off what stands behind `length`, which no handle maps.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Maps a part of the file; offset and length are multiples of the page size.
@@ -137,21 +178,12 @@ pub(crate) trait Medium: Send + Sync {
     fn is_forked(&self) -> bool {
         false
     }
-
-    /// The boot of the machine that this process runs in (F-114).
-    fn boot_id(&self) -> BootId;
-
-    /// Whether a test wants this step of the protocol left out or done wrongly.
-    #[inline(always)]
-    fn sabotaged(&self, _step: Sabotage) -> bool {
-        false
-    }
 }
 
 /// What mapped memory is about to be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Look-ups anywhere: reading ahead would fetch pages that nobody asks for.
+pub(crate) enum Usage {
+    /// Look-ups anywhere: readahead would fetch pages that no look-up asks for.
     LookUps,
     /// All of it, soon: reading may begin.
     All,
@@ -176,7 +208,7 @@ pub(crate) trait Map: Send + Sync {
     fn store(&self, word: usize, value: u64);
 
     /// Tells the system what comes, so that it reads ahead or does not.
-    fn expect(&self, _usage: Use) {}
+    fn advise(&self, _usage: Usage) {}
 
     /// Makes a range of words durable, and nothing else.
     fn flush(&self, words: Range<usize>) -> io::Result<()>;

@@ -30,7 +30,7 @@ impl Target {
         let mut target = Target { path: path.to_owned(), replace, old: None };
         match retry(|| std::fs::symlink_metadata(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Error::Io { action: "look up the target", source }),
+            Err(error) => return Err(Error::Io { action: "look up the target", error }),
             Ok(_) if !replace => return Err(Error::Exists),
             Ok(found) => {
                 if found.is_symlink() {
@@ -85,7 +85,7 @@ impl Target {
             let found = match retry(|| std::fs::symlink_metadata(&self.path)) {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(source) => return Err(Error::Io { action: "look up the target", source }),
+                Err(error) => return Err(Error::Io { action: "look up the target", error }),
             };
             if found.is_symlink() {
                 self.path = follow(&self.path)?;
@@ -106,7 +106,7 @@ impl Target {
                 return Ok(());
             }
         }
-        Err(Error::Io { action: ACTION, source: replaced_too_often() })
+        Err(Error::Io { action: ACTION, error: replaced_too_often() })
     }
 
     /// Gives a new file the owner, group and mode of the one that it replaces.

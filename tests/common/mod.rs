@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bloomfile::{Geometry, Options, inspect};
+use bloomfile::{Options, geometry::Geometry, report::inspect};
 
 /// A folder of files that goes away with the test.
 pub(crate) struct Folder(tempfile::TempDir);
@@ -42,9 +42,9 @@ impl Folder {
     ) -> PathBuf {
         let path = self.at(name);
         let options = Options::new().geometry(geometry).journal_bytes(0).replace(true);
-        let mut builder = options.build(&path).unwrap();
+        let mut builder = options.start_build(&path).unwrap();
         for key in keys {
-            builder.add(&key.to_le_bytes());
+            builder.add(key.to_le_bytes());
         }
         builder.finish().unwrap();
         path

@@ -43,14 +43,9 @@ impl Failure {
 
     /// The library's error about a filter file, in the words of the command line.
     pub(crate) fn file(path: &Path) -> impl Fn(bloomfile::Error) -> Failure + '_ {
-        move |error| Failure::about(text::path(path), explain(&error))
-    }
-
-    /// The library's error about one of several files, or else about the one at `path`.
-    pub(crate) fn of_several(path: &Path) -> impl Fn(bloomfile::Error) -> Failure + '_ {
-        move |error| match error {
-            bloomfile::Error::Input { path, source } => Failure::file(&path)(*source),
-            other => Failure::file(path)(other),
+        move |error| {
+            let path = error.path().unwrap_or(path);
+            Failure::about(text::path(path), explain(error.cause()))
         }
     }
 

@@ -22,7 +22,7 @@ const EXIT_ERROR: u8 = 2;
 fn main() -> ExitCode {
     interrupt::survive_limits();
     // Where it cannot be done, the signal ends the process as before.
-    let _ = bloomfile::catch_bus_errors("bloomfile", EXIT_ERROR.into());
+    let _ = bloomfile::process::catch_bus_errors("bloomfile", EXIT_ERROR.into());
     let cli = args::Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match commands::run(cli.command) {
         Ok(code) => code,

@@ -18,7 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bloomfile::{
-    Access, CellKind, Filter, Geometry, Options, ReadOptions, Reader, SetOperation, repair, verify,
+    CellKind, Filter, Options, ReadOptions, Reader,
+    geometry::Geometry,
+    ops::{SetOperation, repair},
+    reader::Access,
+    report::verify,
 };
 use common::random;
 use support::*;

@@ -8,13 +8,12 @@ use crate::format::{
     CRC_OFFSET, Field, Form, GROWING, JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SEGMENT_FIELDS,
     SLOT_FIELDS, SLOT_OFFSETS, SUPERBLOCK_FIELDS, Slot, Superblock, offsets, with_ends,
 };
-use crate::geometry::PAGE_BYTES;
-use crate::report::uuid_text;
-use crate::storage::Medium;
+use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::random::uuid_text;
 
 /// What the rest of the walk needs from the superblock, sound or not.
 pub(super) struct Parameters {
-    pub(super) cell_bits: u32,
+    pub(super) cells: CellKind,
     pub(super) journal_bytes: u64,
     pub(super) growing: bool,
     reserved_in_use: bool,
@@ -35,7 +34,7 @@ pub(super) fn has_slot_magic(bytes: &[u8]) -> bool {
     bytes.starts_with(&offsets::SLOT_MAGIC)
 }
 
-impl<M: Medium> Explainer<'_, M> {
+impl Explainer<'_> {
     pub(super) fn superblock(&mut self, bytes: &[u8]) -> Walk<Parameters> {
         let decoded = Superblock::decode(bytes);
         self.fields(bytes, 0, "superblock", &SUPERBLOCK_FIELDS, |field| {
@@ -44,11 +43,16 @@ impl<M: Medium> Explainer<'_, M> {
         let journal_bytes = Le::read_u64(&bytes[offsets::JOURNAL_BYTES..]);
         let room = self.length.saturating_sub(JOURNAL_OFFSET);
         Ok(Parameters {
-            cell_bits: if Le::read_u32(&bytes[offsets::CELL_BITS..]) == 4 { 4 } else { 1 },
+            cells: if Le::read_u32(&bytes[offsets::CELL_BITS..]) == CellKind::Counting.bits() {
+                CellKind::Counting
+            } else {
+                CellKind::Plain
+            },
             // A damaged length must not swallow the file.
-            journal_bytes: match journal_bytes.is_multiple_of(PAGE_BYTES) {
-                true => journal_bytes.min(MAX_JOURNAL_BYTES).min(room),
-                false => 0,
+            journal_bytes: if journal_bytes.is_multiple_of(PAGE_BYTES) {
+                journal_bytes.min(MAX_JOURNAL_BYTES).min(room)
+            } else {
+                0
             },
             growing: Le::read_u32(&bytes[offsets::INCOMPATIBLE..]) & GROWING != 0,
             reserved_in_use: decoded.as_ref().is_ok_and(Superblock::reserved_in_use),
@@ -58,7 +62,8 @@ impl<M: Medium> Explainer<'_, M> {
 
     pub(super) fn slots(&mut self, bytes: &[Vec<u8>; 2], parameters: &Parameters) -> Walk<Slots> {
         let mut decoded = [0, 1].map(|place| {
-            let slot = Slot::decode(&bytes[place], parameters.reserved_in_use)?;
+            let slot =
+                Slot::decode_with(&bytes[place], parameters.cells, parameters.reserved_in_use)?;
             if slot.place() != place {
                 let reason = "these are the other slot's sequence numbers (F-23)";
                 return Err(Error::field("the slot", "sequence", slot.sequence, reason));

@@ -8,8 +8,7 @@ use crate::format::{
     COUNTER_MASK_BITS, CounterChange, Epoch, GroupRecord, JOURNAL_OFFSET, RECORD_BYTES,
     RECORD_FIELDS, Record, Slot, State, with_ends,
 };
-use crate::geometry::MAX_ROWS;
-use crate::storage::Medium;
+use crate::geometry::{CellKind, MAX_ROWS};
 
 /// What a place in the journal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +37,8 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn new(slots: &Slots, cell_bits: u32) -> Self {
-        let epoch = |slot: &Slot| Epoch::new(slot.epoch, slot.salt, mask_width(slot, cell_bits));
+    fn new(slots: &Slots, cells: CellKind) -> Self {
+        let epoch = |slot: &Slot| Epoch::new(slot.epoch, slot.salt, mask_width(slot, cells));
         let counting = slots.counting.as_ref();
         let newer = counting.map(|slot| {
             let next = |width| Epoch::new(slot.epoch.wrapping_add(1), slot.next_salt, width);
@@ -77,18 +76,18 @@ impl Epochs {
 }
 
 /// Bits of a record's mask (F-71).
-fn mask_width(slot: &Slot, cell_bits: u32) -> u32 {
-    match cell_bits {
-        1 => slot.segments.last().map_or(1, |segment| segment.geometry.row_count()),
-        _ => COUNTER_MASK_BITS,
+fn mask_width(slot: &Slot, cells: CellKind) -> u32 {
+    match cells {
+        CellKind::Plain => slot.newest().geometry.row_count(),
+        CellKind::Counting => COUNTER_MASK_BITS,
     }
 }
 
 /// The mark of a record, if it is a sync record (F-74).
-fn mark_of(record: Record, cell_bits: u32) -> Option<u64> {
+fn mark_of(record: Record, cells: CellKind) -> Option<u64> {
     match record {
         Record::Sync { mark } => Some(mark),
-        record if cell_bits != 1 => GroupRecord::of(record)?.mark,
+        record if cells != CellKind::Plain => GroupRecord::of(record)?.mark,
         Record::Key { .. } => None,
     }
 }
@@ -102,13 +101,13 @@ struct Run {
     last_mark: u64,
 }
 
-impl<M: Medium> Explainer<'_, M> {
+impl Explainer<'_> {
     /// The journal, which ends at `end`.
     pub(super) fn journal(&mut self, end: u64, slots: &Slots) -> Walk {
-        let epochs = Epochs::new(slots, self.cell_bits);
+        let epochs = Epochs::new(slots, self.cells);
         // Of a plain file, the last record has a meaning of its own.
         let records = (end - JOURNAL_OFFSET) / RECORD_BYTES as u64;
-        let full_record = records.checked_sub(1).filter(|_| self.cell_bits == 1);
+        let full_record = records.checked_sub(1).filter(|_| self.cells == CellKind::Plain);
         // First the number of the last record that counts: what is no record before it is missing.
         let mut extent = 0;
         self.records(end, |_, index, bytes| {
@@ -133,7 +132,7 @@ impl<M: Medium> Explainer<'_, M> {
                 }
                 return this.record(index, bytes, place, record, epochs.clean);
             }
-            let mark = record.and_then(|record| mark_of(record, this.cell_bits));
+            let mark = record.and_then(|record| mark_of(record, this.cells));
             match &mut run {
                 Some(run) if run.place == place => run.count += 1,
                 _ => {
@@ -196,7 +195,7 @@ impl<M: Medium> Explainer<'_, M> {
 
     /// What records of changes are called in this file (F-75).
     fn change(&self) -> &'static str {
-        if self.cell_bits == 1 { "key" } else { "cell" }
+        if self.cells == CellKind::Plain { "key" } else { "cell" }
     }
 
     /// One record, in its two fields.
@@ -209,11 +208,11 @@ impl<M: Medium> Explainer<'_, M> {
         clean: bool,
     ) -> Walk {
         let what = match record {
-            Some(Record::Key { mask, .. }) if self.cell_bits == 1 => {
+            Some(Record::Key { mask, .. }) if self.cells == CellKind::Plain => {
                 format!("key record, mask {mask:#b}")
             }
-            Some(record) if mark_of(record, self.cell_bits).is_some() => {
-                let mark = mark_of(record, self.cell_bits).unwrap_or(0);
+            Some(record) if mark_of(record, self.cells).is_some() => {
+                let mark = mark_of(record, self.cells).unwrap_or(0);
                 format!("sync record, mark {mark}")
             }
             Some(Record::Key { hash, mask }) => {

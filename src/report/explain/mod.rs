@@ -5,12 +5,16 @@ mod journal;
 mod segments;
 
 use std::ops::{ControlFlow, Range};
+#[cfg(feature = "files")]
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::examine::is_locked;
+use crate::file::is_locked;
 use crate::format::{JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SLOT_OFFSETS, Slot, recognise};
-use crate::storage::{Medium, open_to_read};
+use crate::geometry::{CellKind, PAGE_BYTES};
+#[cfg(feature = "files")]
+use crate::storage::open_to_read;
+use crate::storage::{Bytes, ReadMedium};
 
 /// How much is said of what repeats: table entries, journal records, data pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub struct Explained {
 
 /// Why the walk over the file ended before its end.
 enum Stop {
-    /// Whoever listens has heard enough.
+    /// The visitor broke it off.
     Enough,
     Failed(Error),
 }
@@ -64,7 +68,7 @@ type Walk<T = ()> = std::result::Result<T, Stop>;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("keys.bloom");
 /// # bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?.close()?;
-/// use bloomfile::{Detail, explain};
+/// use bloomfile::report::{Detail, explain};
 ///
 /// let mut end = 0;
 /// explain(&path, Detail::Summary, |explained| {
@@ -75,16 +79,34 @@ type Walk<T = ()> = std::result::Result<T, Stop>;
 /// assert_eq!(end, std::fs::metadata(&path).unwrap().len());
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
+#[cfg(feature = "files")]
 pub fn explain(
     path: impl AsRef<Path>,
     detail: Detail,
     mut visit: impl FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
-    let medium = open_to_read(path.as_ref())?;
+    let path = path.as_ref();
+    let mut explain = || explain_medium(&open_to_read(path)?, detail, &mut visit);
+    explain().map_err(|error| error.at(path))
+}
+
+/// As [`explain`], for a file whose bytes are in memory.
+pub fn explain_bytes(
+    bytes: impl AsRef<[u8]>,
+    detail: Detail,
+    mut visit: impl FnMut(Explained) -> ControlFlow<()>,
+) -> Result<()> {
+    explain_medium(&Bytes(bytes.as_ref()), detail, &mut visit)
+}
+
+fn explain_medium(
+    medium: &dyn ReadMedium,
+    detail: Detail,
+    visit: &mut dyn FnMut(Explained) -> ControlFlow<()>,
+) -> Result<()> {
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
-    let live = is_locked(&medium)?;
-    let mut explainer =
-        Explainer { medium: &medium, length, detail, live, cell_bits: 1, visit: &mut visit };
+    let live = is_locked(medium)?;
+    let mut explainer = Explainer { medium, length, detail, live, cells: CellKind::Plain, visit };
     match explainer.walk() {
         Ok(()) | Err(Stop::Enough) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -92,18 +114,18 @@ pub fn explain(
 }
 
 /// A walk over a file.
-struct Explainer<'a, M: Medium> {
-    medium: &'a M,
+struct Explainer<'a> {
+    medium: &'a dyn ReadMedium,
     length: u64,
     detail: Detail,
     /// A writer has the file, and may be changing it.
     live: bool,
-    /// 1, or 4 in a counting file; known once the superblock was read.
-    cell_bits: u32,
+    /// Bits or counters; known once the superblock was read.
+    cells: CellKind,
     visit: &'a mut dyn FnMut(Explained) -> ControlFlow<()>,
 }
 
-impl<M: Medium> Explainer<'_, M> {
+impl Explainer<'_> {
     fn walk(&mut self) -> Walk {
         let superblock = self.read(0)?;
         let slots = [self.read(SLOT_OFFSETS[0])?, self.read(SLOT_OFFSETS[1])?];
@@ -114,7 +136,7 @@ impl<M: Medium> Explainer<'_, M> {
             return Err(error.into());
         }
         let parameters = self.superblock(&superblock)?;
-        self.cell_bits = parameters.cell_bits;
+        self.cells = parameters.cells;
         let slots = self.slots(&slots, &parameters)?;
         let end = match &slots.counting {
             Some(slot) => {
@@ -192,7 +214,7 @@ impl<M: Medium> Explainer<'_, M> {
 
     /// A header page; zeros where the file has ended.
     fn read(&self, offset: u64) -> Walk<Vec<u8>> {
-        let mut bytes = vec![0; crate::geometry::PAGE_BYTES as usize];
+        let mut bytes = vec![0; PAGE_BYTES as usize];
         self.read_into(&mut bytes, offset)?;
         Ok(bytes)
     }

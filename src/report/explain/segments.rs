@@ -2,13 +2,12 @@
 
 use super::headers::Parameters;
 use super::{Detail, Explainer, Walk, span};
-use crate::engine::{Belief, Journalled, Verdict};
 use crate::error::Error;
+use crate::file::{JournalContents, PageJudge, Verdict};
 use crate::format::{
     ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, table_bytes,
 };
-use crate::geometry::PAGE_BYTES;
-use crate::storage::Medium;
+use crate::geometry::{CellKind, PAGE_BYTES};
 
 /// Pages that are read at once.
 const CHUNK_PAGES: u64 = 64;
@@ -28,26 +27,26 @@ enum Page {
     Unchecked,
 }
 
-impl<M: Medium> Explainer<'_, M> {
+impl Explainer<'_> {
     /// All segments, in the order of their places; tells where the file should end.
     pub(super) fn segments(&mut self, slot: &Slot, parameters: &Parameters) -> Walk<u64> {
         let mut segments: Vec<(usize, &SegmentRecord)> = slot.segments.iter().enumerate().collect();
         segments.sort_by_key(|(_, segment)| segment.offset);
         let open = slot.state == State::Open;
         let superblock = parameters.superblock.as_ref().filter(|_| open);
-        let journalled = superblock.and_then(|it| Journalled::read(self.medium, it, slot).ok());
+        let journal = superblock.and_then(|it| JournalContents::read(self.medium, it, slot).ok());
         let mut end = super::first_offset(slot);
         for (index, segment) in segments {
-            let extent = segment.extent(parameters.cell_bits);
+            let extent = segment.extent();
             self.spare(end, extent.offset)?;
             self.tables(index, segment, extent)?;
-            let belief = parameters.superblock.as_ref().filter(|_| !open || journalled.is_some());
-            let belief = belief.map(|superblock| {
+            let judge = parameters.superblock.as_ref().filter(|_| !open || journal.is_some());
+            let judge = judge.map(|superblock| {
                 let now = self.medium.boot_id();
-                Belief::of(superblock, slot, index, journalled.as_ref(), now)
+                PageJudge::of(superblock, slot, index, journal.as_ref(), now)
             });
             let live = self.live;
-            let expected = Expected { belief, open, live, cell_bits: parameters.cell_bits };
+            let expected = Expected { judge, open, live, cells: parameters.cells };
             self.data(index, segment, extent, expected)?;
             end = extent.end();
         }
@@ -104,7 +103,7 @@ impl<M: Medium> Explainer<'_, M> {
             crc.update(&bytes[..there]);
             for (entry, page) in bytes[..there].chunks_exact(ENTRY_BYTES).zip(&mut pages) {
                 let entry = PageEntry::decode(entry);
-                if !entry.is_possible(&segment.geometry, page, self.cell_bits) {
+                if !entry.is_possible(&segment.geometry, page) {
                     let note = format!("wrong: no page can have what entry {page} says (F-64)");
                     return Ok((false, note));
                 }
@@ -241,11 +240,11 @@ fn page_at(extent: Extent, page: u64) -> u64 {
 #[derive(Clone, Copy)]
 struct Expected<'a> {
     /// What may be believed of the segment; `None` where superblock or journal do not tell.
-    belief: Option<Belief<'a>>,
+    judge: Option<PageJudge<'a>>,
     /// The slot is open, or a writer has the file.
     open: bool,
     live: bool,
-    cell_bits: u32,
+    cells: CellKind,
 }
 
 impl Expected<'_> {
@@ -253,15 +252,15 @@ impl Expected<'_> {
         if bytes.len() < PAGE_BYTES as usize {
             return Page::Damaged;
         }
-        let Some(belief) = self.belief else {
-            return match PageEntry::of(bytes, self.cell_bits) == expected {
+        let Some(judge) = self.judge else {
+            return match PageEntry::of(bytes, self.cells) == expected {
                 true => Page::Exact,
                 false if self.open => Page::Changed,
                 false => Page::Damaged,
             };
         };
-        let as_tabled = || PageEntry::of(bytes, self.cell_bits) == expected;
-        match belief.judge(page, bytes, expected) {
+        let as_tabled = || PageEntry::of(bytes, self.cells) == expected;
+        match judge.judge(page, bytes, expected) {
             Verdict::Exact if self.open && !as_tabled() => Page::Journalled,
             Verdict::Exact => Page::Exact,
             // Since the journal was read, a writer may have gone on.

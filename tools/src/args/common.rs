@@ -1,6 +1,6 @@
 //! What many commands have in common: what they print, replace and trust.
 
-use bloomfile::{Access, ReadOptions};
+use bloomfile::{ReadOptions, reader::Access};
 use clap::Args;
 
 /// In what form the result is printed.

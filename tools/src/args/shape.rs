@@ -1,6 +1,6 @@
 //! What a filter shall be: how large, of what kind.
 
-use bloomfile::{CellKind, Layout, Options, WhenFull};
+use bloomfile::{CellKind, Options, WhenFull, geometry::Layout};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bloomfile::{CellKind, Filter, Hasher, Recovery, WhenFull};
+use bloomfile::{CellKind, Filter, WhenFull, filter::Recovery, hash::Hasher};
 use serde::Serialize;
 
 use super::resume::{self, Resume};
@@ -111,7 +111,7 @@ pub(super) fn open(path: &Path, quiet: bool) -> Result<Filter> {
 
 /// Warns when the part of a file that takes the adds holds more keys than it was made for.
 fn warn_if_overfull(path: &Path) -> Result<()> {
-    let inspection = bloomfile::inspect(path).map_err(Failure::file(path))?;
+    let inspection = bloomfile::report::inspect(path).map_err(Failure::file(path))?;
     if let Some(newest) = inspection.segments.last() {
         let remedy = match inspection.generations {
             Some(_) => "rotate it",
@@ -174,7 +174,8 @@ impl Progress {
         sources: &'a [Source],
         written: &'a KeyArgs,
     ) -> Result<Option<Resumed<'a>>> {
-        let inspection = bloomfile::inspect(&self.path).map_err(Failure::file(&self.path))?;
+        let inspection =
+            bloomfile::report::inspect(&self.path).map_err(Failure::file(&self.path))?;
         self.one_by_one =
             inspection.when_full == WhenFull::Refuse || inspection.kind == CellKind::Counting;
         let mut input = None;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use bloomfile::{Access, ReadOptions, Reader};
+use bloomfile::{ReadOptions, Reader, reader::Access};
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, Result};

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Seek, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use bloomfile::{Builder, Hasher, Options};
+use bloomfile::{Builder, Options, hash::Hasher};
 use serde::Serialize;
 use tempfile::SpooledTempFile;
 
@@ -88,7 +88,7 @@ pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
 }
 
 fn start(options: &Options, args: &BuildArgs) -> Result<Builder> {
-    options.build(&args.file).map_err(Failure::file(&args.file))
+    options.start_build(&args.file).map_err(Failure::file(&args.file))
 }
 
 /// Reads the keys once, keeps their hashes aside, and makes the filter for as many as there were.

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use bloomfile::ops::{Comparison, Contents, PageComparison};
 use bloomfile::plan::Estimate;
-use bloomfile::{Comparison, Contents, PageComparison};
 use serde::Serialize;
 
 use super::keys_estimated;
@@ -29,7 +29,7 @@ struct CompareOutput {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
-    let comparison = bloomfile::compare(&args.a, &args.b).map_err(Failure::of_several(&args.a))?;
+    let comparison = bloomfile::ops::compare(&args.a, &args.b).map_err(Failure::file(&args.a))?;
     let same = comparison.is_same();
     if args.format.json {
         let [file_a, file_b] = [&args.a, &args.b].map(|path| path.display().to_string());

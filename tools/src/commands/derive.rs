@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use bloomfile::{Derivation, Error, Health, InputSummary, SetOperation};
+use bloomfile::{
+    Error,
+    ops::{Derivation, InputSummary, SetOperation},
+    report::Health,
+};
 use serde::Serialize;
 
 use super::keys_estimated;
@@ -53,7 +57,7 @@ fn run(
     operate: impl Fn(SetOperation<'_>, &Path) -> Result<Derivation, Error>,
 ) -> Result<ExitCode> {
     let bar = OnceLock::new();
-    let listener = |progress: bloomfile::Progress| {
+    let listener = |progress: bloomfile::ops::Progress| {
         let bar = bar.get_or_init(|| Progress::new(progress.bytes_total, args.print.quiet));
         bar.reached(progress.bytes_done);
     };
@@ -64,7 +68,7 @@ fn run(
     let derivation = result.map_err(|error| match error {
         // A size that the input cannot have; what is wrong with the output is its path.
         Error::Parameter { name, .. } if name != "path" => Failure::file(&files[0])(error),
-        other => Failure::of_several(&args.output)(other),
+        other => Failure::file(&args.output)(other),
     })?;
     if !args.print.quiet {
         for (path, input) in files.iter().zip(&derivation.inputs) {

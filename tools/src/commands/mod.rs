@@ -70,7 +70,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 /// Takes half-made files away when the process is asked to end.
 fn leave_nothing_when_interrupted() -> Result<()> {
     on_interrupt(|status| {
-        bloomfile::discard_unfinished();
+        bloomfile::process::discard_unfinished();
         pending::discard();
         std::process::exit(status)
     })?;

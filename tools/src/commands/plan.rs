@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use bloomfile::plan::{Precheck, rate_together};
-use bloomfile::{CellKind, GrowthStage, Layout, Options, Plan, WhenFull};
+use bloomfile::{CellKind, Options, Plan, WhenFull, geometry::Layout, options::GrowthStage};
 use serde::Serialize;
 
 use super::policy;
@@ -258,7 +258,7 @@ impl Planned<'_> {
         PlanOutput {
             schema: 1,
             kind: kind.kind,
-            cell_bits: self.plan.cell_bits(),
+            cell_bits: geometry.cell_kind().bits(),
             when_full: kind.policy(),
             generations: kind.generations,
             rotate_after: kind.rotate_after,

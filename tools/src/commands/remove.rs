@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::{CellKind, Error, Filter, Hasher};
+use bloomfile::{CellKind, Error, Filter, hash::Hasher};
 use serde::Serialize;
 
 use super::add::{open, unfinished_note};

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::{Health, Repair};
+use bloomfile::{ops::Repair, report::Health};
 use serde::Serialize;
 
 use super::records;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
     if !args.force {
         refuse_mere_crash(&args.file)?;
     }
-    let repair = bloomfile::repair(&args.file).map_err(|error| {
+    let repair = bloomfile::ops::repair(&args.file).map_err(|error| {
         let (beyond_repair, failure) = (error.is_damage(), Failure::file(&args.file)(error));
         if beyond_repair { failure.and("repair cannot help") } else { failure }
     })?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
 /// be verified for damage; recovery takes what they hold for adds that were not synced, and costs
 /// nothing.
 fn refuse_mere_crash(path: &Path) -> Result<()> {
-    let Ok(found) = bloomfile::verify(path) else { return Ok(()) };
+    let Ok(found) = bloomfile::report::verify(path) else { return Ok(()) };
     let unverifiable = found.pages_unverifiable.len() as u64;
     if found.health != Health::Crashed || !found.pages_damaged.is_empty() || unverifiable == 0 {
         return Ok(());

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::{Health, Verification};
+use bloomfile::report::{Health, Verification};
 use serde::Serialize;
 
 use super::records;
@@ -66,10 +66,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
 
 fn judge(path: &Path) -> FileOutput {
     let file = path.display().to_string();
-    let (verdict, reason, verification) = match bloomfile::verify(path) {
+    let (verdict, reason, verification) = match bloomfile::report::verify(path) {
         Err(error) => {
             let verdict = if error.is_damage() { Verdict::Damaged } else { Verdict::Unknown };
-            (verdict, Some(explain(&error)), None)
+            (verdict, Some(explain(error.cause())), None)
         }
         Ok(found) if !found.pages_damaged.is_empty() => {
             (Verdict::Damaged, Some(damage(&found)), Some(found))

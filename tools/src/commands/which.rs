@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::Readers;
+use bloomfile::ops::Readers;
 use serde::Serialize;
 
 use super::check::EXIT_ABSENT;

@@ -194,7 +194,7 @@ fn every_kind_is_named_and_each_segment_shown() {
     ] {
         let filter = options.create(sandbox.path(name)).unwrap();
         (0..keys).for_each(|key| {
-            filter.add(&key.to_le_bytes()).unwrap();
+            filter.add(key.to_le_bytes()).unwrap();
         });
         filter.close().unwrap();
         let out = sandbox.run(&format!("inspect {name}")).out;

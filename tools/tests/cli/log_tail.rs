@@ -289,6 +289,8 @@ fn capacity() -> u64 {
 /// Runs a command at the tail of a log that a logger writes, kills it at random moments, and lets
 /// it come to the end at last. What the runs said on standard error.
 fn tail(sandbox: &Sandbox, command: &str, seed: u64) -> String {
+    // The logger may take its time to begin.
+    append(sandbox, "log", "");
     let mut logger = start_logger(sandbox);
     let mut random = Random(seed);
     let (mut killed, mut came_through) = (0, 0);

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bloomfile::{Reader, verify};
+use bloomfile::{Reader, report::verify};
 
 use crate::sandbox::{Sandbox, numbers};
 

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 
-use bloomfile::{Detail, Explained, PageInspection};
+use bloomfile::report::{Detail, Explained, PageInspection};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -25,7 +25,7 @@ pub(super) fn pages(args: &InspectArgs) -> Result<()> {
         format!("{segment:>7} {page:>12}  {crc:08x} {:>6}  {fill}", units::count(ones.into()))
     };
     list(args, "pages", &head, text, |take| {
-        bloomfile::inspect_pages(&args.file, |page| take(Row { page, fill: page.fill() }))
+        bloomfile::report::inspect_pages(&args.file, |page| take(Row { page, fill: page.fill() }))
     })
 }
 
@@ -44,7 +44,7 @@ pub(super) fn bytes(args: &InspectArgs) -> Result<()> {
             note = text::lines(note)
         )
     };
-    list(args, "bytes", &head, text, |take| bloomfile::explain(&args.file, detail, take))
+    list(args, "bytes", &head, text, |take| bloomfile::report::explain(&args.file, detail, take))
 }
 
 /// Prints rows as they come: as text below a head, or as one JSON document.

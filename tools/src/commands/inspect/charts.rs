@@ -4,7 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use bloomfile::plan::LoadVerdict;
-use bloomfile::{BlockLoads, Layout, PageInspection, SegmentInspection};
+use bloomfile::{
+    geometry::Layout,
+    report::{BlockLoads, PageInspection, SegmentInspection},
+};
 
 use crate::failure::{Failure, Result};
 use crate::output::{self, Listing};
@@ -50,7 +53,7 @@ pub(crate) fn page_maps(
         PageMap { fills, group, ..PageMap::default() }
     };
     let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
-    bloomfile::inspect_pages(path, |page| {
+    bloomfile::report::inspect_pages(path, |page| {
         // A writer may have appended a segment meanwhile.
         if let Some(map) = maps.get_mut(page.segment) {
             map.take(&page);

@@ -7,7 +7,10 @@ mod html;
 use std::path::Path;
 use std::process::ExitCode;
 
-use bloomfile::{BlockLoads, CellKind, Health, Inspection, WhenFull};
+use bloomfile::{
+    CellKind, WhenFull,
+    report::{BlockLoads, Health, Inspection},
+};
 use serde::Serialize;
 
 use super::{keys_estimated, records};
@@ -46,8 +49,8 @@ pub(crate) fn run(args: &InspectArgs) -> Result<ExitCode> {
 
 fn summary(args: &InspectArgs) -> Result<()> {
     let failed = Failure::file(&args.file);
-    let inspection = bloomfile::inspect(&args.file).map_err(&failed)?;
-    let loads = args.loads.then(|| bloomfile::block_loads(&args.file)).transpose();
+    let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
+    let loads = args.loads.then(|| bloomfile::report::block_loads(&args.file)).transpose();
     let loads = loads.map_err(&failed)?;
     let advice = advice(&args.file, &inspection);
     if args.format.json {

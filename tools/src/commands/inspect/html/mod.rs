@@ -5,7 +5,10 @@ mod svg;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bloomfile::{BlockLoads, CellKind, Health, Inspection, SegmentInspection, Verification};
+use bloomfile::{
+    CellKind,
+    report::{BlockLoads, Health, Inspection, SegmentInspection, Verification},
+};
 
 use super::charts::{self, PageMap};
 use crate::args::InspectArgs;
@@ -35,12 +38,12 @@ pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
         _ => Some(Target::new(target, Some(&args.file), args.force)?),
     };
     let failed = Failure::file(&args.file);
-    let inspection = bloomfile::inspect(&args.file).map_err(&failed)?;
+    let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
     let file = text::path(&args.file).to_string();
     let report = Report {
         maps: charts::page_maps(&args.file, &inspection.segments, MAP_CELLS)?,
-        loads: bloomfile::block_loads(&args.file).map_err(&failed)?,
-        verification: bloomfile::verify(&args.file).map_err(|error| explain(&error)),
+        loads: bloomfile::report::block_loads(&args.file).map_err(&failed)?,
+        verification: bloomfile::report::verify(&args.file).map_err(|error| explain(&error)),
         advice: super::advice(&args.file, &inspection),
         inspection,
         file,

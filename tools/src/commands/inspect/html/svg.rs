@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bloomfile::plan::false_positive_rate;
-use bloomfile::{BlockLoads, SegmentInspection};
+use bloomfile::report::{BlockLoads, SegmentInspection};
 
 use super::super::charts::PageMap;
 use super::table;
@@ -174,7 +174,7 @@ pub(super) fn rate_table(segment: &SegmentInspection) -> String {
 /// Blocks by their load, with the law on top.
 pub(super) fn histogram(loads: &BlockLoads) -> String {
     let bins = &loads.bins;
-    let highest = |bin: &bloomfile::LoadBin| (bin.observed as f64).max(bin.expected);
+    let highest = |bin: &bloomfile::report::LoadBin| (bin.observed as f64).max(bin.expected);
     let most = bins.iter().map(highest).fold(1.0, f64::max);
     let width = (RIGHT - LEFT) / bins.len().max(1) as f64;
     let y = |blocks: f64| BOTTOM - blocks / most * (BOTTOM - TOP);

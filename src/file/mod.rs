@@ -1,0 +1,44 @@
+//! What every reader of a file needs: headers, page tables, the journal of an open file, and whether
+//! a page is what was written. The first bytes of a new file, too.
+
+mod changes;
+mod checker;
+#[cfg(feature = "files")]
+mod create;
+mod data;
+mod epoch;
+mod judge;
+mod load;
+mod pages;
+mod replay;
+mod scan;
+mod segments;
+mod snapshot;
+
+#[cfg(test)]
+pub(crate) use changes::Changes;
+pub(crate) use checker::PageChecker;
+#[cfg(feature = "files")]
+pub(crate) use create::{
+    create_file, describe_pages, file_bytes, finish_file, finish_slot, new_slot, write_table_part,
+};
+#[cfg(feature = "files")]
+pub(crate) use data::map_segment;
+pub(crate) use data::{Segments, copy_segment, segments};
+pub(crate) use epoch::{epoch_of, mask_bits};
+pub(crate) use judge::{PageJudge, Verdict};
+pub(crate) use load::{
+    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_with, read_table, read_table_as_it_is,
+    read_table_part, signature, visit_table_until,
+};
+pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
+pub(crate) use replay::JournalContents;
+pub(crate) use scan::{PageCheck, check_pages, check_segment, settle_pages, split_on_all_cores};
+pub(crate) use segments::{Active, SegmentSet};
+pub use snapshot::Health;
+pub(crate) use snapshot::{PAUSE, Snapshot, TRIES, is_locked, retry_torn};
+
+use crate::geometry::PAGE_BYTES;
+
+/// Words of a page.
+pub(crate) const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;

@@ -1,0 +1,179 @@
+//! A file as a reader finds it: headers, health, journal, and how full its page tables say it is.
+
+use std::time::Duration;
+
+use super::load::{Loaded, load, visit_table};
+use super::pages::FilePages;
+use super::replay::JournalContents;
+use super::scan::{PageCheck, check_segment};
+use crate::error::{Error, Result};
+use crate::format::{JOURNAL_OFFSET, SLOT_OFFSETS, SegmentRecord, State};
+use crate::plan::Occupancy;
+use crate::storage::ReadMedium;
+
+/// How often headers are read again because a writer changed them while they were read, and how long
+/// apart.
+pub(crate) const TRIES: u32 = 50;
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
+
+/// The state in which a reader finds a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Health {
+    /// Closed in good order.
+    Clean,
+    /// Being written by a process right now.
+    Live,
+    /// Its writer did not get to close it; the next one recovers it.
+    Crashed,
+    /// A [`Reader`](crate::Reader) came upon pages that are not what was written.
+    Damaged,
+}
+
+impl Health {
+    /// One sentence on what that means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Health::Clean => "closed in good order",
+            Health::Live => "being written by another process right now",
+            Health::Crashed => {
+                "left open by a writer that crashed; opening it for writing recovers it"
+            }
+            Health::Damaged => {
+                "has damaged pages, for which every answer is \"maybe\"; restore the file from a copy, or run repair"
+            }
+        }
+    }
+}
+
+/// A file as a reader finds it.
+pub(crate) struct Snapshot {
+    pub(crate) loaded: Loaded,
+    pub(crate) health: Health,
+    /// What the journal says of an open file, whether a writer has it or had it. `None` as well where
+    /// slots were written while it was read: the data are complete then.
+    pub(crate) journal: Option<JournalContents>,
+    /// What the page table of each segment counts.
+    pub(crate) occupancy: Vec<Occupancy>,
+}
+
+impl Snapshot {
+    /// Reads headers, journal and page tables, and tells a live writer from a crashed one.
+    ///
+    /// A writer may change slots and tables at the same time, so that what is read does not fit
+    /// together: then the file is read again.
+    pub(crate) fn read(medium: &dyn ReadMedium) -> Result<Self> {
+        retry_torn(medium, || Self::read_once(medium))
+    }
+
+    /// As [`read`](Self::read), once: what a writer changes at the same time is a torn error.
+    pub(crate) fn read_once(medium: &dyn ReadMedium) -> Result<Self> {
+        let Headers { loaded, health, journal } = Headers::read(medium)?;
+        let mut occupancy = Vec::new();
+        for segment in &loaded.slot.segments {
+            let (mut counted, mut page) = (Occupancy::new(&segment.geometry), 0);
+            visit_table(medium, segment, |entry| {
+                counted.add(&segment.geometry, page, entry.ones);
+                page += 1;
+            })?;
+            occupancy.push(counted);
+        }
+        Ok(Snapshot { loaded, health, journal, occupancy })
+    }
+
+    /// The mark that was last synced.
+    pub(crate) fn mark(&self) -> u64 {
+        let journal = self.journal.as_ref().and_then(|journal| journal.mark);
+        journal.unwrap_or(self.loaded.slot.mark)
+    }
+
+    /// Holds every page against its table and the journal: one check for each segment.
+    pub(crate) fn check_pages(&self, medium: &dyn ReadMedium) -> Result<Vec<PageCheck>> {
+        let (journal, live) = (self.journal.as_ref(), self.health == Health::Live);
+        let check = |(index, record): (usize, &SegmentRecord)| {
+            let pages = FilePages::new(medium, index, record.extent());
+            check_segment(medium, (&self.loaded, index), journal, live, &pages)
+        };
+        self.loaded.slot.segments.iter().enumerate().map(check).collect()
+    }
+}
+
+/// Reads something until it fits together, or until the slots stay as they are and no writer has the
+/// file: then it never will.
+pub(crate) fn retry_torn<T>(
+    medium: &dyn ReadMedium,
+    mut read: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let mut tries = TRIES;
+    loop {
+        let before = slot_bytes(medium);
+        let result = read();
+        let torn = result.as_ref().is_err_and(Error::is_torn);
+        // A writer may also have come, torn this and gone.
+        let moved = torn && (before != slot_bytes(medium) || is_locked(medium)?);
+        if !moved || tries == 0 {
+            return result;
+        }
+        tries -= 1;
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The bytes of both slots, if they can be read.
+fn slot_bytes(medium: &dyn ReadMedium) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; (JOURNAL_OFFSET - SLOT_OFFSETS[0]) as usize];
+    medium.read_at(&mut bytes, SLOT_OFFSETS[0]).ok().map(|()| bytes)
+}
+
+/// Headers and journal, as far as they belong together.
+struct Headers {
+    loaded: Loaded,
+    health: Health,
+    journal: Option<JournalContents>,
+}
+
+/// How often slots and journal are read again because a slot was written in between.
+const JOURNAL_TRIES: u32 = 5;
+
+impl Headers {
+    /// Reads the headers and, of an open file, the journal. Whether a lock is held says what the file
+    /// is called and nothing else: a writer that recovers holds one before the data are complete, and
+    /// so may any program that can read the file (F-107).
+    fn read(medium: &dyn ReadMedium) -> Result<Self> {
+        for _ in 0..JOURNAL_TRIES {
+            // Before the slots: no writer can then have come, recovered and gone in between.
+            let locked = is_locked(medium)?;
+            let loaded = load(medium)?;
+            if loaded.slot.state == State::Clean {
+                return Ok(Headers { loaded, health: Health::Clean, journal: None });
+            }
+            let read = || JournalContents::read(medium, &loaded.superblock, &loaded.slot);
+            let mut journal = read()?;
+            // A writer fills records while they are read, so that some seem to be missing in front of
+            // a sync that came later. What had been synced is in front of all those, and is missing
+            // the second time as well (F-91).
+            let hole = journal.hole;
+            if hole.is_some() {
+                journal = read()?;
+            }
+            if load(medium)?.signature != loaded.signature {
+                continue;
+            }
+            if journal.hole == hole {
+                journal.refuse_hole()?;
+            }
+            let health = if locked { Health::Live } else { Health::Crashed };
+            return Ok(Headers { loaded, health, journal: Some(journal) });
+        }
+        // Slots that move on all the time are a live writer's, and its data are complete.
+        let loaded = load(medium)?;
+        let health = if loaded.slot.state == State::Clean { Health::Clean } else { Health::Live };
+        Ok(Headers { loaded, health, journal: None })
+    }
+}
+
+/// Whether a writer has the file.
+pub(crate) fn is_locked(medium: &dyn ReadMedium) -> Result<bool> {
+    medium.is_locked().map_err(Error::io("ask for a lock on the file"))
+}

@@ -1,0 +1,388 @@
+//! What a new filter shall be.
+
+mod growth;
+
+pub use growth::GrowthStage;
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use crate::builder::Builder;
+use crate::error::{Error, Result};
+use crate::file::{create_file, file_bytes};
+use crate::filter::Filter;
+use crate::format::{
+    MAX_GENERATIONS, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull, encode_metadata,
+};
+use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
+use crate::plan::{self, Plan};
+use crate::random;
+use crate::storage::{PendingFile, Target};
+use crate::writer::Engine;
+
+/// Journal of a new file: this part of its data, within [`DEFAULT_JOURNAL_BYTES`].
+///
+/// When the journal is full, a checkpoint writes nearly every page of the data, so what it costs a
+/// key falls as the journal grows. On 256 MiB, with a sync after every 100 keys, that was 13.8 µs
+/// and 3,694 bytes written per key with 256 KiB of journal, 9.8 µs and 2,624 with 1 MiB, 1.6 µs and
+/// 1,033 with 4 MiB, 0.6 µs and 275 with 16 MiB, 0.2 µs and 81 with 64 MiB, beside 23 to 38 µs and
+/// 57 bytes for the syncs themselves (`cargo bench --bench durability`, on a busy disk). From a
+/// 16th of the data on, checkpoints hardly count.
+const DEFAULT_JOURNAL_PART: u64 = 16;
+
+/// A small journal is not worth saving on. To open a crashed file takes memory for all bits
+/// that its journal names, 4 bytes for each: 32 MiB for 16 MiB of journal and 8 rows.
+const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 20;
+
+/// Describes a new filter, then makes it.
+///
+/// Either a capacity and a rate, from which a geometry is planned, or exact rows:
+///
+/// ```
+/// use bloomfile::{Options, geometry::Layout};
+///
+/// let plan = Options::new().capacity(10_000_000).false_positive_rate(0.01).plan()?;
+/// assert_eq!(plan.geometry().layout(), Layout::Line);
+///
+/// let plan = Options::new().rows(30).row_bits(2_500_000).plan()?;
+/// assert_eq!(plan.geometry().cells(), 75_000_000);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    capacity: Option<u64>,
+    rate: Option<f64>,
+    layout: Option<Layout>,
+    rows: Option<u32>,
+    row_bits: Option<u64>,
+    geometry: Option<Geometry>,
+    seed: u64,
+    journal_bytes: Option<u64>,
+    metadata: Vec<(String, String)>,
+    uuid: Option<[u8; 16]>,
+    replace: bool,
+    kind: Option<CellKind>,
+    when_full: Option<WhenFull>,
+    generations: u64,
+    rotate_after: u64,
+}
+
+impl Options {
+    /// Nothing chosen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of distinct keys the filter is for.
+    pub fn capacity(mut self, keys: u64) -> Self {
+        self.capacity = Some(keys);
+        self
+    }
+
+    /// The share of absent keys that may be reported as present once the filter is at capacity.
+    pub fn false_positive_rate(mut self, rate: f64) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The layout; by default `line` down to a rate of 0.1 % and `page` below.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// Exactly this many rows (k); goes with [`row_bits`](Self::row_bits).
+    pub fn rows(mut self, rows: u32) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Exactly this many bits per row (m), for the layouts `rows` (the default here) and `flat`.
+    pub fn row_bits(mut self, bits: u64) -> Self {
+        self.row_bits = Some(bits);
+        self
+    }
+
+    /// Exactly this geometry.
+    pub fn geometry(mut self, geometry: Geometry) -> Self {
+        self.geometry = Some(geometry);
+        self
+    }
+
+    /// Seed of the hash. Only filters with the same seed can be merged; the default is 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Bytes for the journal, rounded up to whole pages; 0 makes every sync a checkpoint. The
+    /// default is a 16th of the data, from 1 MiB to 16 MiB.
+    pub fn journal_bytes(mut self, bytes: u64) -> Self {
+        self.journal_bytes = Some(bytes);
+        self
+    }
+
+    /// A pair to keep in the file: what the keys are, how they were normalised, where they are
+    /// from.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.push((key.into(), value.into()));
+        self
+    }
+
+    /// The file's identity; by default a created file gets a random one, and a built file one
+    /// that follows from its contents.
+    pub fn uuid(mut self, uuid: [u8; 16]) -> Self {
+        self.uuid = Some(uuid);
+        self
+    }
+
+    /// Bits, the default, or counters, from which keys can be taken out again. Counters take four
+    /// times the space.
+    pub fn kind(mut self, kind: CellKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// What happens when the filter holds as many keys as it was made for; by default adds go on
+    /// and the rate rises.
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = Some(when_full);
+        self
+    }
+
+    /// A filter that grows: when it is full, a larger segment is appended, so that the rate of all
+    /// together stays below the one asked for. The same as [`WhenFull::Grow`].
+    pub fn grow(self) -> Self {
+        self.when_full(WhenFull::Grow)
+    }
+
+    /// A filter that forgets: so many generations, each of the capacity and rate asked for, of
+    /// which [`Filter::rotate`] drops the oldest.
+    pub fn generations(mut self, generations: u64) -> Self {
+        self.generations = generations;
+        self
+    }
+
+    /// Rotates by itself after so many adds to the newest generation.
+    pub fn rotate_after(mut self, adds: u64) -> Self {
+        self.rotate_after = adds;
+        self
+    }
+
+    /// Whether an existing file of that name is replaced; by default it is an error.
+    ///
+    /// The old file is locked until the new one has its name, so that no writer loses what it adds;
+    /// with a writer it gives [`Error::Locked`]. Owner, group and mode stay, a symbolic link is
+    /// followed to its file, and what is no regular file is refused.
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// What would be made, without making it.
+    pub fn plan(&self) -> Result<Plan> {
+        if let Some(geometry) = self.geometry {
+            return self.exact(geometry);
+        }
+        match (self.rows, self.row_bits) {
+            (None, None) => {}
+            (Some(rows), Some(bits)) => {
+                let geometry = match self.layout.unwrap_or(Layout::Rows) {
+                    Layout::Rows => Geometry::rows(rows, bits)?,
+                    Layout::Flat => Geometry::flat(rows, bits)?,
+                    other => {
+                        let reason = "exact rows go with the layouts rows and flat";
+                        return Err(Error::parameter("layout", other, reason));
+                    }
+                };
+                return self.exact(geometry);
+            }
+            (Some(rows), None) => {
+                return Err(Error::parameter("rows", rows, "it needs row bits beside it"));
+            }
+            (None, Some(bits)) => {
+                return Err(Error::parameter("row bits", bits, "it needs rows beside it"));
+            }
+        }
+        let missing = |name| {
+            Error::parameter(name, "missing", "give capacity and rate, or rows and row bits")
+        };
+        let capacity = self.capacity.ok_or_else(|| missing("capacity"))?;
+        let rate = self.rate.ok_or_else(|| missing("false positive rate"))?;
+        let plan = match self.when_full {
+            Some(WhenFull::Grow) => plan::growth_plan(capacity, rate, 0, self.layout)?,
+            _ => Plan::new(capacity, rate, self.layout)?,
+        };
+        Ok(plan.with_cells(self.kind.unwrap_or_default()))
+    }
+
+    /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
+    ///
+    /// ```
+    /// use bloomfile::Options;
+    ///
+    /// let options = Options::new().capacity(1_000_000).false_positive_rate(0.01).journal_bytes(0);
+    /// let (all, data) = (options.file_bytes()?, options.plan()?.data_bytes());
+    /// assert!(all > data && all < data + 32 * 1024);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn file_bytes(&self) -> Result<u64> {
+        let plan = self.plan()?;
+        Ok(file_bytes(&self.superblock(&plan)?, &plan))
+    }
+
+    fn exact(&self, geometry: Geometry) -> Result<Plan> {
+        if let Some(rate) = self.rate {
+            let reason = "the size is given exactly, so the rate follows from it";
+            return Err(Error::parameter("false positive rate", rate, reason));
+        }
+        if self.capacity == Some(0) {
+            return Err(Error::parameter("capacity", 0, "it must be at least 1"));
+        }
+        if self.when_full == Some(WhenFull::Grow) {
+            let reason = "a filter that grows needs capacity and rate, not an exact size";
+            return Err(Error::parameter("when full", "grow", reason));
+        }
+        let plan = Plan::exact(geometry, self.capacity);
+        Ok(plan.with_cells(self.kind.unwrap_or(geometry.cell_kind())))
+    }
+
+    /// Creates the file and opens it for writing.
+    ///
+    /// The file appears under its name only once it is whole and durable; its space is allocated.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::Options;
+    ///
+    /// let filter = Options::new()
+    ///     .capacity(1000)
+    ///     .false_positive_rate(0.001)
+    ///     .metadata("keys", "URLs, lower case")
+    ///     .create(&path)?;
+    /// filter.add(b"example.org")?;
+    /// filter.close()?;
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Filter> {
+        let plan = self.plan()?;
+        let superblock = self.superblock(&plan)?;
+        let metadata = self.metadata_map()?;
+        let path = path.as_ref();
+        let create = || {
+            let target = Target::new(path, self.replace)?;
+            let pending = PendingFile::new(target, file_bytes(&superblock, &plan))?;
+            create_file(&pending.medium()?, &superblock, &plan, metadata)?;
+            // Opened before it has a name: if that fails, no file is there that was not before.
+            let engine = Engine::open_new(pending.medium()?)?;
+            pending.publish()?;
+            Ok(engine)
+        };
+        Ok(Filter::from_engine(create().map_err(|error: Error| error.at(path))?, path))
+    }
+
+    /// Starts a file that is filled in bulk and appears under its name when it is finished.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("words.bloom");
+    /// use bloomfile::{Options, Reader};
+    ///
+    /// let mut builder = Options::new().capacity(3).false_positive_rate(0.01).start_build(&path)?;
+    /// for word in ["lorem", "ipsum", "dolor"] {
+    ///     builder.add(word.as_bytes());
+    /// }
+    /// assert!(!path.exists());
+    /// builder.finish()?;
+    /// assert!(Reader::open(&path)?.contains(b"ipsum"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn start_build(&self, path: impl AsRef<Path>) -> Result<Builder> {
+        self.check_buildable()?;
+        let plan = self.plan()?;
+        let superblock = self.superblock(&plan)?;
+        let metadata = self.metadata_map()?;
+        let path = path.as_ref();
+        let start = || {
+            let target = Target::new(path, self.replace)?;
+            let pending = PendingFile::new(target, file_bytes(&superblock, &plan))?;
+            Builder::new(pending, superblock, &plan, metadata, self.uuid.is_none())
+        };
+        start().map_err(|error: Error| error.at(path))
+    }
+
+    /// Refuses what cannot be loaded in bulk.
+    fn check_buildable(&self) -> Result<()> {
+        let reason = "it is for filters that are written over time: use create";
+        if self.kind == Some(CellKind::Counting) {
+            return Err(Error::parameter("kind", "counting in a bulk build", reason));
+        }
+        if self.generations != 0 {
+            return Err(Error::parameter("generations", self.generations, reason));
+        }
+        if self.when_full.is_some_and(|when_full| when_full != WhenFull::Allow) {
+            return Err(Error::parameter("when full", "set in a bulk build", reason));
+        }
+        Ok(())
+    }
+
+    fn metadata_map(&self) -> Result<Metadata> {
+        let mut metadata = Metadata::new();
+        for (key, value) in &self.metadata {
+            if metadata.insert(key.clone(), value.clone()).is_some() {
+                return Err(Error::parameter("metadata key", key, "it is given twice"));
+            }
+        }
+        encode_metadata(&metadata)?;
+        Ok(metadata)
+    }
+
+    fn superblock(&self, plan: &Plan) -> Result<Superblock> {
+        let journal_bytes = self.journal_bytes.unwrap_or_else(|| default_journal_bytes(plan));
+        if journal_bytes > MAX_JOURNAL_BYTES {
+            return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
+        }
+        let kind = plan.geometry().cell_kind();
+        if kind == CellKind::Counting && journal_bytes == 0 {
+            let reason = "a counting filter cannot do without: give it at least 4096 bytes";
+            return Err(Error::parameter("journal size", 0, reason));
+        }
+        let when_full = self.when_full.unwrap_or(WhenFull::Allow);
+        if when_full != WhenFull::Allow && plan.capacity().is_none() {
+            let reason = "only a filter with a capacity can be full";
+            return Err(Error::parameter("capacity", "missing", reason));
+        }
+        if self.generations != 0 {
+            if !(2..=MAX_GENERATIONS).contains(&self.generations) {
+                let reason = "it must be from 2 to 32";
+                return Err(Error::parameter("generations", self.generations, reason));
+            }
+            if when_full != WhenFull::Allow {
+                let reason = "a rotating filter drops its oldest generation instead";
+                return Err(Error::parameter("when full", "set", reason));
+            }
+        } else if self.rotate_after != 0 {
+            let reason = "it goes with generations";
+            return Err(Error::parameter("rotate after", self.rotate_after, reason));
+        }
+        Ok(Superblock {
+            read_only_compatible: 0,
+            compatible: 0,
+            uuid: self.uuid.unwrap_or_else(random::uuid),
+            hash_seed: self.seed,
+            cells: kind,
+            when_full,
+            journal_bytes: journal_bytes.next_multiple_of(PAGE_BYTES),
+            target_rate: self.rate.unwrap_or(0.0),
+            capacity: self.capacity.or(plan.capacity()).unwrap_or(0),
+            generations: self.generations,
+            rotate_after: self.rotate_after,
+        })
+    }
+}
+
+fn default_journal_bytes(plan: &Plan) -> u64 {
+    let (least, most) = DEFAULT_JOURNAL_BYTES.into_inner();
+    (plan.data_bytes() / DEFAULT_JOURNAL_PART).clamp(least, most)
+}

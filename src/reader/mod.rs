@@ -1,0 +1,297 @@
+//! A filter opened for reading.
+
+mod answer;
+mod checked;
+mod open;
+mod options;
+#[cfg(feature = "files")]
+mod watch;
+
+use std::collections::BTreeMap;
+#[cfg(feature = "files")]
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use checked::ReaderStats;
+pub use options::{Access, ReadOptions};
+
+use crate::error::Result;
+use crate::file::{Health, Segments, Snapshot};
+use crate::format::Shape;
+use crate::geometry::{CellKind, Geometry};
+use crate::hash::Hasher;
+use crate::kernel::{Cells, FastPath, hash_fast};
+use crate::storage::FileMap;
+#[cfg(feature = "files")]
+use crate::storage::FileMedium;
+use checked::CheckedPages;
+#[cfg(feature = "files")]
+use watch::Watch;
+
+/// A filter file opened for reading only.
+///
+/// Takes no lock and never writes the file. Keys that a writer adds, in this process or another,
+/// are seen as soon as their `add` has returned. The file of a crashed writer is read as recovery
+/// would leave it.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// use bloomfile::{Options, Reader};
+///
+/// let filter = Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
+/// let reader = Reader::open(&path)?;
+/// assert!(!reader.contains(b"new"));
+/// filter.add(b"new")?;
+/// assert!(reader.contains(b"new"));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub struct Reader {
+    /// The way of look-ups as long as the data of one segment, as the file has them, say it all.
+    fast: FastPath,
+    /// Every page is known to be what was written, or is trusted.
+    all_checked: AtomicBool,
+    /// One segment for good, as the file has it.
+    simple: bool,
+    hasher: Hasher,
+    /// The data as the file has it.
+    segments: Segments,
+    /// What is known of the pages; `None` where they are trusted.
+    checked: Option<Box<CheckedPages>>,
+    /// The data with the journal of an open slot in it, newest segment first, where the file does
+    /// not hold all of that yet: good until a slot is written, which a writer does once it has
+    /// recovered the file itself.
+    replayed: Option<Vec<Cells<FileMap>>>,
+    /// What tells when the slots change; `None` where that does not matter.
+    #[cfg(feature = "files")]
+    watch: Option<Box<Watch>>,
+    snapshot: Snapshot,
+    /// `None` for bytes that came from elsewhere.
+    #[cfg(feature = "files")]
+    file: Option<FileMedium>,
+}
+
+impl Reader {
+    /// Opens a file: reads its headers and page table, maps its data.
+    ///
+    /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
+    /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
+    #[cfg(feature = "files")]
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        ReadOptions::new().open(path)
+    }
+
+    /// A filter file that is in memory already: received over a network, say, or compiled into the
+    /// program. Its data are copied, and every page is checked; the bytes are not needed any more
+    /// after that.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?;
+    /// # filter.add("sheep")?;
+    /// # filter.close()?;
+    /// let received = std::fs::read(&path).unwrap();
+    /// let reader = bloomfile::Reader::from_bytes(received)?;
+    /// assert!(reader.contains("sheep"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Result<Self> {
+        ReadOptions::new().from_bytes(bytes)
+    }
+
+    /// A reader of segments that were mapped or copied.
+    fn new(
+        snapshot: Snapshot,
+        segments: Segments,
+        replayed: Option<Vec<Cells<FileMap>>>,
+        checked: Option<CheckedPages>,
+    ) -> Self {
+        let superblock = &snapshot.loaded.superblock;
+        let simple = replayed.is_none() && superblock.shape() == Shape::Fixed;
+        Reader {
+            fast: if simple { segments.first.fast_path() } else { FastPath::None },
+            all_checked: AtomicBool::new(checked.as_ref().is_none_or(CheckedPages::is_complete)),
+            simple,
+            hasher: Hasher::new(superblock.hash_seed),
+            segments,
+            checked: checked.map(Box::new),
+            replayed,
+            #[cfg(feature = "files")]
+            watch: None,
+            snapshot,
+            #[cfg(feature = "files")]
+            file: None,
+        }
+    }
+
+    /// No page has to be checked any more.
+    fn trust_all_pages(&self) {
+        self.all_checked.store(true, Ordering::Release);
+    }
+
+    /// The file, unless this reader was made from bytes.
+    #[cfg(feature = "files")]
+    pub(crate) fn medium(&self) -> Option<&FileMedium> {
+        self.file.as_ref()
+    }
+
+    /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
+    #[inline]
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
+        let key = key.as_ref();
+        if self.fast == FastPath::None {
+            return self.contains_slow(self.hasher.hash_by_call(key));
+        }
+        self.contains_fast(hash_fast(&self.hasher, key))
+    }
+
+    /// Whether the key of a hash may be in.
+    #[inline]
+    pub fn contains_hash(&self, hash: u64) -> bool {
+        if self.fast == FastPath::None {
+            return self.contains_slow(hash);
+        }
+        self.contains_fast(hash)
+    }
+
+    #[inline(always)]
+    fn contains_fast(&self, hash: u64) -> bool {
+        self.segments.first.contains_fast(self.fast, hash) || !self.is_certain(hash)
+    }
+
+    /// A look-up where several segments, copies or counters have a say.
+    #[inline(never)]
+    fn contains_slow(&self, hash: u64) -> bool {
+        if self.simple {
+            return self.segments.first.contains(hash) || !self.is_certain(hash);
+        }
+        self.answer(hash).unwrap_or(true)
+    }
+
+    /// Whether each of many keys may be in: fills `found` with one answer per key.
+    ///
+    /// Asks for the memory of later keys while it looks at earlier ones, so that a filter larger
+    /// than the caches answers several times faster than key by key. What `found` held before is
+    /// replaced; handing the same vector in again saves its allocation.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// # filter.add(b"sheep")?;
+    /// # filter.add(b"goat")?;
+    /// let reader = bloomfile::Reader::open(&path)?;
+    /// let mut found = Vec::new();
+    /// reader.contains_batch(&["sheep", "wolf", "goat"], &mut found);
+    /// assert_eq!(found, [true, false, true]);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
+        let hasher = self.hasher;
+        found.resize(keys.len(), false);
+        self.answer_batch(|at| hasher.hash(keys[at].as_ref()), found);
+    }
+
+    /// As [`contains_batch`](Self::contains_batch), for hashes.
+    #[inline]
+    pub fn contains_hash_batch(&self, hashes: &[u64], found: &mut Vec<bool>) {
+        found.resize(hashes.len(), false);
+        self.answer_batch(|at| hashes[at], found);
+    }
+
+    #[inline]
+    fn answer_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        if self.simple {
+            if self.all_checked.load(Ordering::Acquire) {
+                return self.segments.first.contains_batch(hash, found);
+            }
+            return self.answer_batch_checking(hash, found);
+        }
+        for (at, found) in found.iter_mut().enumerate() {
+            *found = self.contains_slow(hash(at));
+        }
+    }
+
+    /// A batch, some of whose pages are to be checked.
+    #[inline(never)]
+    fn answer_batch_checking(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        const PIECE: usize = 1024;
+        let mut hashes = [0; PIECE];
+        for (piece, found) in found.chunks_mut(PIECE).enumerate() {
+            let hashes = &mut hashes[..found.len()];
+            for (at, place) in hashes.iter_mut().enumerate() {
+                *place = hash(piece * PIECE + at);
+            }
+            self.segments.first.contains_batch(|at| hashes[at], found);
+            for (found, &hash) in found.iter_mut().zip(&*hashes) {
+                *found = *found || !self.is_certain(hash);
+            }
+        }
+    }
+
+    /// The hasher of this file.
+    pub fn hasher(&self) -> Hasher {
+        self.hasher
+    }
+
+    /// The geometry of the newest segment.
+    pub fn geometry(&self) -> &Geometry {
+        self.segments.newest().geometry()
+    }
+
+    /// What cells are: bits or counters.
+    pub fn kind(&self) -> CellKind {
+        self.snapshot.loaded.superblock.cells
+    }
+
+    /// Segments in use: more than one in a filter that has grown or rotated.
+    pub fn segments(&self) -> usize {
+        self.segments.active().count
+    }
+
+    /// The file's identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.snapshot.loaded.superblock.uuid
+    }
+
+    /// How the file was found: clean, being written, or left by a crash; [`Health::Damaged`] once an
+    /// answer rested on a damaged page.
+    pub fn health(&self) -> Health {
+        if self.checked.as_ref().is_some_and(|checked| checked.is_damaged()) {
+            Health::Damaged
+        } else {
+            self.snapshot.health
+        }
+    }
+
+    /// The pairs kept in the file, as of opening.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.snapshot.loaded.slot.metadata
+    }
+
+    /// The number of keys the filter was made for, if that was said.
+    pub fn capacity(&self) -> Option<u64> {
+        Some(self.snapshot.loaded.superblock.capacity).filter(|&capacity| capacity != 0)
+    }
+
+    /// Adds that changed the filter, as of the last checkpoint before opening.
+    pub fn adds(&self) -> u64 {
+        self.snapshot.loaded.slot.adds()
+    }
+
+    /// The mark that was last synced before opening.
+    pub fn mark(&self) -> u64 {
+        self.snapshot.mark()
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("geometry", self.geometry())
+            .field("health", &self.health())
+            .finish_non_exhaustive()
+    }
+}

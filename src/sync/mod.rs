@@ -1,0 +1,129 @@
+//! The locks and counters of the engine, exchanged for watched ones when interleavings are tested:
+//! `RUSTFLAGS="--cfg shuttle" cargo test --lib --target-dir target/shuttle interleavings`.
+
+mod stripes;
+mod task;
+
+use std::sync::atomic::Ordering;
+
+pub(crate) use stripes::{AllStripes, StripeGuard, Stripes};
+pub(crate) use task::Task;
+
+#[cfg(shuttle)]
+use shuttle::thread::{sleep, yield_now};
+#[cfg(not(shuttle))]
+use std::thread::{sleep, yield_now};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64},
+};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU64},
+};
+
+/// Threads that can have a number of their own at the same time.
+pub(crate) const THREADS: usize = 64;
+
+/// The number of this thread, which no other thread has as long as it lives; `None` when so many
+/// others have one that none is left.
+///
+/// Whoever gets the number of a thread that has ended sees all that the other did.
+#[cfg(not(shuttle))]
+#[inline]
+pub(crate) fn thread_number() -> Option<usize> {
+    /// One bit for each number that is taken.
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    const { assert!(THREADS == u64::BITS as usize) };
+
+    struct Number(Option<usize>);
+
+    impl Number {
+        fn take() -> Self {
+            let lowest = |taken: u64| (!taken).trailing_zeros();
+            let free = |taken: u64| Some(taken | 1u64.checked_shl(lowest(taken))?);
+            let taken = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);
+            Number(taken.ok().map(|taken| lowest(taken) as usize))
+        }
+    }
+
+    impl Drop for Number {
+        fn drop(&mut self) {
+            if let Some(number) = self.0 {
+                TAKEN.fetch_and(!(1 << number), Ordering::Release);
+            }
+        }
+    }
+
+    thread_local! {
+        static MINE: Number = Number::take();
+    }
+    #[cfg(test)]
+    if let Some(number) = ASSUMED.get() {
+        return Some(number);
+    }
+    // A thread that is about to end has given its number back.
+    MINE.try_with(|number| number.0).unwrap_or(None)
+}
+
+#[cfg(shuttle)]
+pub(crate) fn thread_number() -> Option<usize> {
+    Some(usize::from(shuttle::thread::current().id())).filter(|&number| number < THREADS)
+}
+
+#[cfg(test)]
+thread_local! {
+    static ASSUMED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+}
+
+/// Gives this thread another number, where threads are real: so one can play the part of several.
+#[cfg(test)]
+pub(crate) fn assume_thread_number(number: Option<usize>) {
+    ASSUMED.set(number);
+}
+
+/// The stripe of this thread.
+pub(crate) fn stripe_of_thread() -> u64 {
+    thread_number().unwrap_or(THREADS) as u64
+}
+
+/// A place where another thread may come in between: before mapped memory is changed or flushed.
+#[cfg(test)]
+pub(crate) fn step() {
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn threads_that_live_at_the_same_time_have_different_numbers() {
+        const MORE: usize = THREADS + 10;
+        // Twice, so that numbers are given back.
+        for _ in 0..2 {
+            let barrier = Barrier::new(MORE);
+            let number = || {
+                let number = thread_number();
+                assert_eq!(thread_number(), number);
+                barrier.wait();
+                number
+            };
+            let numbers: Vec<Option<usize>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..MORE).map(|_| scope.spawn(number)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
+            });
+            let given: Vec<usize> = numbers.iter().copied().flatten().collect();
+            assert!(!given.is_empty() && given.len() <= THREADS, "{numbers:?}");
+            assert!(given.iter().all(|&number| number < THREADS), "{numbers:?}");
+            assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len(), "{numbers:?}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Adding and asking.
+
+use std::sync::atomic::Ordering;
+
+use super::{Engine, Segment};
+use crate::error::{Error, Result};
+use crate::format::{Shape, WhenFull};
+use crate::hash::Hasher;
+use crate::kernel::{Cells, FastPath, hash_fast};
+use crate::storage::{Map, Medium, Sabotage};
+use crate::sync::{StripeGuard, stripe_of_thread};
+
+/// What became of an add to the newest segment.
+pub(super) enum Added {
+    /// Cells changed.
+    New,
+    /// All cells were on.
+    Known,
+    /// The segment has as many keys as it takes.
+    Full,
+    /// Another segment has become the newest meanwhile.
+    Moved,
+}
+
+/// Hashes of a batch that were not in when their adder looked. They wait until their lines and
+/// stripes have come over from another core that changed them last: several at a time, where adds
+/// one by one wait for each.
+#[derive(Default)]
+struct Absent {
+    hashes: [u64; 2 * Self::STEP],
+    count: usize,
+}
+
+impl Absent {
+    /// How many are added in one go, while as many others wait.
+    const STEP: usize = 8;
+}
+
+/// The number of the stripe of a hash: whoever holds that is the only one to change the block of the
+/// hash, if it has a block of its own.
+#[inline(always)]
+fn stripe_number(data: &Cells<impl Map>, hash: u64) -> u64 {
+    data.own_block(hash).unwrap_or_else(stripe_of_thread)
+}
+
+impl<M: Medium> Engine<M> {
+    /// Adds a hash; true when the key was new, as far as the filter can tell.
+    #[inline]
+    pub(crate) fn add_hash(&self, hash: u64) -> Result<bool> {
+        if self.simple {
+            // A key that is in leaves no trace and takes no lock.
+            let added = if self.contains_hash(hash) {
+                (!self.is_dead()).then_some(false)
+            } else {
+                self.add_absent(hash)
+            };
+            return match added {
+                Some(new) => Ok(new),
+                None => Err(self.refusal()),
+            };
+        }
+        self.add_slow(hash)
+    }
+
+    /// The way of a key into a filter with limits, several segments or counters.
+    #[inline(never)]
+    fn add_slow(&self, hash: u64) -> Result<bool> {
+        self.refuse_if_dead()?;
+        if self.overlay.is_some() {
+            return self.add_counting(hash);
+        }
+        let known = self.contains_hash(hash);
+        loop {
+            // A rotating filter forgets: a key that only an older generation holds is added to
+            // the newest, so that it is remembered from now on.
+            let rotating = matches!(self.superblock.shape(), Shape::Rotating(_));
+            if known && (!rotating || self.segments.newest().data.contains(hash)) {
+                return Ok(false);
+            }
+            match self.add_to_newest(hash)? {
+                Added::New => return Ok(!known),
+                Added::Known => return Ok(false),
+                Added::Full => self.handle_full()?,
+                Added::Moved => {}
+            }
+        }
+    }
+
+    /// What the newest segment being full leads to.
+    pub(super) fn handle_full(&self) -> Result<()> {
+        match self.superblock.shape() {
+            Shape::Growing => self.grow(),
+            Shape::Rotating(_) if self.superblock.rotate_after > 0 => self.rotate_when_full(),
+            _ => {
+                debug_assert_eq!(self.superblock.when_full, WhenFull::Refuse);
+                Err(Error::Full {
+                    capacity: self.superblock.capacity,
+                    reason: "it was made to refuse more",
+                })
+            }
+        }
+    }
+
+    /// Takes a place in the newest segment; false when there is none.
+    pub(super) fn reserve_place(&self) -> bool {
+        let Some(mut limit) = self.limit else { return true };
+        if self.superblock.when_full == WhenFull::Grow {
+            limit = self.growth_limit();
+        }
+        let taken = self.filled.fetch_add(1, Ordering::Relaxed) < limit;
+        if !taken {
+            self.filled.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Adds many hashes, each given by `hash`; how many of them were new.
+    #[inline]
+    pub(crate) fn add_batch(
+        &self,
+        count: usize,
+        mut hash: impl FnMut(usize) -> u64,
+    ) -> Result<u64> {
+        if !self.simple {
+            return (0..count).try_fold(0, |new, at| {
+                self.add_hash(hash(at)).map(|changed| new + u64::from(changed))
+            });
+        }
+        let data = &self.segments.first.data;
+        let (mut new, mut absent) = (0, Absent::default());
+        data.visit_batch(count, hash, |hash| {
+            if data.contains(hash) {
+                return;
+            }
+            data.prefetch_to_write(hash);
+            self.stripes.prefetch(stripe_number(data, hash));
+            absent.hashes[absent.count] = hash;
+            absent.count += 1;
+            if absent.count == absent.hashes.len() {
+                new += self.add_all_absent(&absent.hashes[..Absent::STEP]);
+                absent.hashes.copy_within(Absent::STEP.., 0);
+                absent.count = Absent::STEP;
+            }
+        });
+        new += self.add_all_absent(&absent.hashes[..absent.count]);
+        self.refuse_if_dead()?;
+        Ok(new)
+    }
+
+    /// Adds hashes that were not in when their adder looked; how many were still not in.
+    #[inline(never)]
+    fn add_all_absent(&self, hashes: &[u64]) -> u64 {
+        hashes.iter().map(|&hash| u64::from(self.add_absent(hash) == Some(true))).sum()
+    }
+
+    /// Adds a hash that was not in when its adder looked to the only segment; true when it was still
+    /// not in, nothing when this handle must not write any more.
+    #[inline(always)]
+    fn add_absent(&self, hash: u64) -> Option<bool> {
+        if self.medium.is_forked() {
+            return None;
+        }
+        let segment = &self.segments.first;
+        let stripe = self.stripes.hold(stripe_number(&segment.data, hash))?;
+        Some(self.add_held(segment, &stripe, hash))
+    }
+
+    /// Adds a hash to the newest segment if there is a place for it.
+    fn add_to_newest(&self, hash: u64) -> Result<Added> {
+        let newest = self.segments.newest();
+        let number = stripe_number(&newest.data, hash);
+        let stripe = self.stripes.hold(number).ok_or_else(|| self.refusal())?;
+        // Between the choice of the stripe and its lock another segment may have come.
+        if !std::ptr::eq(newest, self.segments.newest()) {
+            return Ok(Added::Moved);
+        }
+        if newest.data.missing(hash) == 0 {
+            return Ok(Added::Known);
+        }
+        if !self.reserve_place() {
+            return Ok(Added::Full);
+        }
+        let new = self.add_held(newest, &stripe, hash);
+        Ok(if new { Added::New } else { Added::Known })
+    }
+
+    /// Adds a hash to a segment under a stripe; true when that changed it.
+    #[inline(always)]
+    fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> bool {
+        // The record comes before the bits: a process killed in between leaves a record too many,
+        // which is harmless, and never bits that nothing explains.
+        let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
+        let log = move |mask| self.log_key(hash, mask);
+        let mask = if late {
+            segment.data.turn_on(hash, |_| {}, |word| segment.mark_dirty(word))
+        } else {
+            segment.data.turn_on(hash, log, |word| segment.mark_dirty(word))
+        };
+        if mask != 0 {
+            if late {
+                log(mask);
+            }
+            stripe.count(1);
+        }
+        mask != 0
+    }
+
+    /// Writes the record of a key.
+    #[inline(always)]
+    fn log_key(&self, hash: u64, mask: u32) {
+        if !self.medium.sabotaged(Sabotage::NoJournal) {
+            self.journal.log(hash, mask);
+        }
+    }
+
+    /// The hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, hasher: &Hasher, key: &[u8]) -> u64 {
+        if self.fast == FastPath::None { hasher.hash_by_call(key) } else { hash_fast(hasher, key) }
+    }
+
+    /// Whether a hash may be in.
+    #[inline]
+    pub(crate) fn contains_hash(&self, hash: u64) -> bool {
+        if self.fast == FastPath::None {
+            self.contains_slow(hash)
+        } else {
+            self.segments.first.data.contains_fast(self.fast, hash)
+        }
+    }
+
+    #[inline(never)]
+    fn contains_slow(&self, hash: u64) -> bool {
+        if self.simple {
+            return self.segments.first.data.contains(hash);
+        }
+        if let Some(overlay) = self.overlay.as_ref().filter(|overlay| overlay.is_pending()) {
+            return self.contains_counting(&overlay.read(), hash);
+        }
+        self.segments.any(|segment| segment.data.contains(hash))
+    }
+
+    /// Whether many hashes may be in.
+    #[inline]
+    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+        if self.simple {
+            return self.segments.first.data.contains_batch(hash, found);
+        }
+        for (at, found) in found.iter_mut().enumerate() {
+            *found = self.contains_hash(hash(at));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Records of a counting file that its journal has no room for: they stand behind the end of the file
+//! until the checkpoint that follows them (F-79).
+//!
+//! A sync makes all changes since the last one durable, with the mark, or none. However many they
+//! are, they form one group: a part of them would be counted twice by a program that goes on from
+//! the old mark.
+
+use std::sync::atomic::Ordering;
+
+use super::Engine;
+use crate::error::{Error, Result};
+use crate::file::PAGE_WORDS;
+use crate::format::{RECORD_BYTES, Record, Slot};
+use crate::geometry::PAGE_BYTES;
+use crate::storage::{Map, Mapping, Medium, Sabotage};
+
+/// Bytes that are written at once.
+const CHUNK: u64 = 64 * PAGE_BYTES;
+
+impl<M: Medium> Engine<M> {
+    /// Makes `count` records durable, those that the journal has no room for behind the end of the
+    /// file. A checkpoint has to follow.
+    pub(super) fn log_beyond(
+        &self,
+        slot: &Slot,
+        count: u64,
+        mut records: impl Iterator<Item = Record>,
+    ) -> Result<()> {
+        let first = self.journal.records();
+        if first + count > u64::from(u32::MAX) {
+            let reason = "sync more often: a group has at most 2^32 records";
+            return Err(Error::parameter("changes of one sync", count, reason));
+        }
+        let room = self.journal.capacity().saturating_sub(first);
+        let beyond = (count - room) * RECORD_BYTES as u64;
+        let start = slot.file_bytes;
+        let end = start + beyond.next_multiple_of(PAGE_BYTES);
+        // Nothing that counts has changed yet: without space the file stays as it is, and the changes
+        // stay in memory.
+        self.extended.store(true, Ordering::Relaxed);
+        self.medium
+            .extend(start, end)
+            .map_err(Error::io("make room for the changes of a sync behind the file's end"))?;
+        records.by_ref().take(room as usize).for_each(|record| self.journal.append(record));
+        let write = || {
+            let mut bytes = Vec::with_capacity(CHUNK.min(end - start) as usize);
+            let mut numbered = (first + room..).zip(records);
+            for at in (start..end).step_by(CHUNK as usize) {
+                let length = CHUNK.min(end - at) as usize;
+                bytes.clear();
+                for (index, record) in numbered.by_ref().take(length / RECORD_BYTES) {
+                    let words = self.journal.encode(index as u32, record);
+                    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+                }
+                bytes.resize(length, 0);
+                self.medium.write_at(&bytes, at)?;
+            }
+            self.journal.flush(&self.medium)?;
+            if self.medium.sabotaged(Sabotage::NoFlush) { Ok(()) } else { self.medium.sync() }
+        };
+        write().map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))
+    }
+
+    /// Writes records behind the end of the file once more where they are and makes them durable:
+    /// after a sync that failed the cache may hold what the disk does not.
+    pub(super) fn rewrite_beyond(&self, slot: &Slot, records: u64) -> std::io::Result<()> {
+        let beyond = records.saturating_sub(self.journal.capacity()) * RECORD_BYTES as u64;
+        if beyond == 0 {
+            return Ok(());
+        }
+        let end = slot.file_bytes + beyond.next_multiple_of(PAGE_BYTES);
+        // Through a map, word by word: a sector that is being written could be lost in a power cut.
+        let map = self.medium.map(slot.file_bytes..end, Mapping::Shared)?;
+        let words = map.words().len();
+        for word in (0..words).step_by(PAGE_WORDS) {
+            map.store(word, map.words().load(word));
+        }
+        map.flush(0..words)
+    }
+
+    /// Takes away what stands behind the end of the file, once a slot says that nothing of it counts.
+    pub(super) fn drop_extension(&self, slot: &Slot) -> Result<()> {
+        if !self.extended.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.medium.truncate(slot.file_bytes).map_err(Error::io("shorten the file to its end"))
+    }
+}

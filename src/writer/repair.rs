@@ -1,0 +1,208 @@
+//! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-99).
+
+use super::proof::Proof;
+use super::{Engine, lock};
+use crate::error::{Error, Result};
+use crate::file::{JournalContents, PAGE_WORDS, read_table_as_it_is};
+use crate::format::{Epoch, RECORD_WORDS, Record, SLOTS_TO_CLOSE, State};
+use crate::geometry::Geometry;
+use crate::storage::{Map, Medium};
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Repaired {
+    /// Pages that were set to all ones, numbered through all segments.
+    pub(crate) pages: Vec<u64>,
+    /// The file was left open by a crash.
+    pub(crate) crashed: bool,
+    /// The slot that does not count was damaged in a file that had been closed.
+    pub(crate) slot: bool,
+    /// The page table was damaged and was made anew.
+    pub(crate) table: bool,
+    /// Adds replayed from the journal.
+    pub(crate) records_replayed: u64,
+    /// Journal records with one flipped bit that was flipped back.
+    pub(crate) records_corrected: u64,
+    /// A synced journal record could not be read, so that no page can be trusted to be complete.
+    pub(crate) records_lost: bool,
+}
+
+impl<M: Medium> Engine<M> {
+    /// Opens a damaged medium, mends what can be mended and closes it in good order.
+    pub(crate) fn repair(medium: M) -> Result<Repaired> {
+        let (mut engine, loaded, table) =
+            Self::prepare(medium, SLOTS_TO_CLOSE, |medium, record| {
+                read_table_as_it_is(medium, record)
+            })?;
+        let open = loaded.slot.state == State::Open;
+        let mut repaired = Repaired {
+            crashed: open,
+            // A crash may leave an open slot beside one that it tore.
+            slot: !open && loaded.other_slot_damaged,
+            table: table.is_err(),
+            ..Repaired::default()
+        };
+        let mut journal = JournalContents::default();
+        if open {
+            journal = engine.read_journal_mending(&mut repaired)?;
+            let mut committed = lock(&engine.committed);
+            committed.slot.mark = journal.mark.unwrap_or(committed.slot.mark);
+            committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
+            engine.count_replayed(&mut committed.slot, journal.keys);
+        }
+        // For each segment, the pages to be filled.
+        let damaged = engine.damaged_pages(&journal, repaired.records_lost)?;
+        let mut first = 0;
+        for (segment, pages) in engine.listed().into_iter().zip(&damaged) {
+            repaired.pages.extend(pages.iter().map(|page| first + page));
+            first += (segment.data.words().len() / PAGE_WORDS) as u64;
+        }
+        let sound = !open && !repaired.slot && !repaired.table && repaired.pages.is_empty();
+        if !sound {
+            engine.mend(&journal, &damaged, repaired.table)?;
+        }
+        Ok(repaired)
+    }
+
+    /// The pages of each segment that are not exactly what table and journal say; all of them if
+    /// nothing can be trusted to be complete.
+    ///
+    /// Recovery takes bits too many for adds that were not synced. Here damage is suspected, and a
+    /// page that has lost bits may have gained others: only what is exact is kept.
+    fn damaged_pages(&self, journal: &JournalContents, all: bool) -> Result<Vec<Vec<u64>>> {
+        let committed = lock(&self.committed);
+        (0..committed.slot.segments.len())
+            .map(|index| {
+                if all {
+                    return Ok((0..committed.tables[index].len() as u64).collect());
+                }
+                self.check_listed(&committed, index, Some(journal)).map(|it| it.doubtful())
+            })
+            .collect()
+    }
+
+    /// Fills the damaged pages, writes tables and slot, and closes.
+    fn mend(
+        &mut self,
+        journal: &JournalContents,
+        damaged: &[Vec<u64>],
+        every_table: bool,
+    ) -> Result<()> {
+        self.fill_holes()?;
+        self.replay(journal);
+        for (segment, pages) in self.listed().into_iter().zip(damaged) {
+            for &page in pages {
+                fill_page(segment.data.geometry(), &segment.data, page);
+                segment.mark_dirty(page as usize * PAGE_WORDS);
+            }
+            if every_table {
+                let words = segment.data.words().len();
+                (0..words).step_by(PAGE_WORDS).for_each(|word| segment.mark_dirty(word));
+            }
+        }
+        self.rewrite_dirty_pages();
+        let mut committed = lock(&self.committed);
+        let slot = &mut committed.slot;
+        let pages: usize = damaged.iter().map(Vec::len).sum();
+        slot.repaired_pages = slot.repaired_pages.saturating_add(pages as u64);
+        // Also if nothing but a slot that does not count is to be written again.
+        committed.changed = true;
+        let stripes = self.all_stripes()?;
+        self.close_held(&mut committed, &stripes, Proof::Done)
+    }
+
+    /// Reads the journal, putting single flipped bits right.
+    fn read_journal_mending(&self, repaired: &mut Repaired) -> Result<JournalContents> {
+        let slot = lock(&self.committed).slot.clone();
+        let (superblock, medium) = (&self.superblock, &self.medium);
+        let mut journal = match JournalContents::read(medium, superblock, &slot) {
+            // Records that contradict each other, or name what is not there: none can be trusted.
+            Err(Error::Journal { .. }) => {
+                repaired.records_lost = true;
+                return Ok(JournalContents::default());
+            }
+            result => result?,
+        };
+        if journal.hole.is_some() {
+            let mut corrected = 0;
+            // Behind the last record is free space: nothing there was a record of this epoch.
+            let extent = journal.extent;
+            journal =
+                JournalContents::read_mending(medium, superblock, &slot, |epoch, index, words| {
+                    let record =
+                        (u64::from(index) < extent).then(|| correct(epoch, index, words)).flatten();
+                    corrected += u64::from(record.is_some());
+                    record
+                })?;
+            repaired.records_corrected = corrected;
+            repaired.records_lost = journal.hole.is_some();
+        }
+        repaired.records_replayed = journal.keys;
+        Ok(journal)
+    }
+}
+
+/// The record that differs from these words in one bit.
+fn correct(epoch: Epoch, index: u32, words: [u64; RECORD_WORDS]) -> Option<Record> {
+    (0..64 * RECORD_WORDS).find_map(|bit| {
+        let mut flipped = words;
+        flipped[bit / 64] ^= 1 << (bit % 64);
+        epoch.decode(index, flipped)
+    })
+}
+
+/// Turns every cell of a page that a key can fall on to its highest value, and off what damage may
+/// have left between the rows: bits there would count as ones that no cell explains.
+fn fill_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
+    for word in page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS {
+        data.store(word, usable_bits(geometry, word as u64));
+    }
+}
+
+/// The cells of a word that a key can fall on, as bits.
+fn usable_bits(geometry: &Geometry, word: u64) -> u64 {
+    match geometry.word_bits(word) {
+        64 => u64::MAX,
+        // Rows and blocks start on words, so that the cells in use come first.
+        bits => (1 << bits) - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel;
+
+    /// Exactly the cells that some hash takes are filled.
+    #[test]
+    fn usable_cells_are_those_that_keys_take() {
+        for geometry in [
+            Geometry::rows(3, 5).unwrap(),
+            Geometry::rows(2, 40_000).unwrap(),
+            Geometry::flat(3, 100).unwrap(),
+            Geometry::flat(2, 32_768).unwrap(),
+            Geometry::page(7, 2).unwrap(),
+            Geometry::line(8, 3).unwrap(),
+            Geometry::line(4, 70).unwrap(),
+        ] {
+            let words = geometry.pages() as usize * PAGE_WORDS;
+            let mut taken = vec![0u64; words];
+            for key in 0..4_000_000 {
+                let hash = crate::hash::split_mix(9, key);
+                for row in 0..geometry.row_count() {
+                    let (word, bit) = kernel::place(&geometry, hash, row);
+                    taken[word] |= bit;
+                }
+            }
+            for (word, &taken) in taken.iter().enumerate() {
+                assert_eq!(usable_bits(&geometry, word as u64), taken, "{geometry}, word {word}");
+            }
+            let usable: u64 = (0..words as u64)
+                .map(|word| u64::from(usable_bits(&geometry, word).count_ones()))
+                .sum();
+            assert_eq!(usable, geometry.cells());
+            let by_page: u64 = (0..geometry.pages()).map(|page| geometry.page_cells(page)).sum();
+            assert_eq!(by_page, usable, "{geometry}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Threads that add while another syncs and checkpoints, in many orders: whenever the process is
+//! killed, table and journal explain every bit; whatever was added before a sync is durable.
+
+use std::sync::{Arc, Mutex};
+
+use shuttle::rand::Rng as _;
+
+use super::history::new_filter;
+use crate::geometry::Geometry;
+use crate::hash::split_mix;
+use crate::storage::Sabotage;
+use crate::storage::simulated::{Choices, Image, Keep, SimulatedMedium, View};
+use crate::writer::Engine;
+
+const ADDERS: u64 = 2;
+const KEYS: u64 = 3;
+const ROUNDS: usize = 1_000;
+
+/// What crashes at one moment leave, and what must be in it.
+#[derive(PartialEq)]
+struct Moment {
+    killed: Image,
+    cut: Image,
+    synced: Vec<u64>,
+}
+
+/// One run under one order of the threads' steps.
+fn run(sabotage: Option<Sabotage>) {
+    // One line, so that the adders' keys share cells.
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), 4096, sabotage);
+    let engine = Arc::new(Engine::open(medium.clone()).unwrap());
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    // Hashes whose add has returned, and how many of them had when the last sync was called that
+    // has returned.
+    let added = Arc::new(Mutex::new(Vec::new()));
+    let synced = Arc::new(Mutex::new(0));
+    let hook = {
+        let (moments, added, synced) = (moments.clone(), added.clone(), synced.clone());
+        let mut choices = Choices::new(0);
+        move |view: &View<'_>| {
+            let keep = Keep::ALL[choices.below(Keep::ALL.len() as u64) as usize];
+            moments.lock().unwrap().push(Moment {
+                killed: view.killed(),
+                cut: view.power_cut(keep, &mut choices),
+                synced: added.lock().unwrap()[..*synced.lock().unwrap()].to_vec(),
+            });
+        }
+    };
+    medium.watch(Some(Box::new(hook)));
+
+    let adders: Vec<_> = (0..ADDERS)
+        .map(|adder| {
+            let (engine, added) = (Arc::clone(&engine), Arc::clone(&added));
+            shuttle::thread::spawn(move || {
+                for key in 0..KEYS {
+                    let hash = split_mix(adder, key);
+                    engine.add_hash(hash).unwrap();
+                    added.lock().unwrap().push(hash);
+                }
+            })
+        })
+        .collect();
+    let durably = |make: &dyn Fn()| {
+        let before = added.lock().unwrap().len();
+        make();
+        *synced.lock().unwrap() = before;
+    };
+    durably(&|| engine.checkpoint().unwrap());
+    durably(&|| engine.sync(None).unwrap());
+    durably(&|| engine.sync(Some(5)).unwrap());
+    durably(&|| engine.checkpoint().unwrap());
+    for adder in adders {
+        adder.join().unwrap();
+    }
+    durably(&|| engine.sync(Some(7)).unwrap());
+    medium.watch(None);
+
+    let last = Moment {
+        killed: medium.view(|view| view.killed()),
+        cut: medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0))),
+        synced: added.lock().unwrap().clone(),
+    };
+    assert_eq!(last.synced.len() as u64, ADDERS * KEYS);
+    let mut moments = std::mem::take(&mut *moments.lock().unwrap());
+    moments.push(last);
+    moments.dedup();
+    for moment in moments {
+        let killed = Engine::open(SimulatedMedium::new(moment.killed, None)).unwrap();
+        let report = killed.recovery().expect("the file was open");
+        assert_eq!(report.pages_unverifiable, 0, "a kill left bits unexplained: {report:?}");
+        let cut = Engine::open(SimulatedMedium::new(moment.cut, None)).unwrap();
+        for hash in moment.synced {
+            assert!(cut.contains_hash(hash), "a synced key is lost");
+        }
+    }
+}
+
+#[test]
+fn interleavings_leave_every_bit_explained() {
+    shuttle::check_random(|| run(None), ROUNDS);
+    shuttle::check_pct(|| run(None), ROUNDS / 5, 3);
+}
+
+/// Two threads add the same key, and one of them syncs: whether it wrote the key's record or found
+/// the cells set by the other, the key is durable when the sync returns.
+fn run_same_key(sabotage: Option<Sabotage>) {
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), 4096, sabotage);
+    let engine = Arc::new(Engine::open(medium.clone()).unwrap());
+    let hash = split_mix(3, 3);
+    let other = {
+        let engine = Arc::clone(&engine);
+        shuttle::thread::spawn(move || engine.add_hash(hash).map(drop).unwrap())
+    };
+    // The other one gets to any of its steps before this one begins.
+    let steps = shuttle::rand::thread_rng().gen_range(0..60);
+    (0..steps).for_each(|_| crate::sync::step());
+    engine.add_hash(hash).unwrap();
+    engine.sync(None).unwrap();
+    let image = medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0)));
+    other.join().unwrap();
+    let cut = Engine::open(SimulatedMedium::new(image, None)).unwrap();
+    assert!(cut.contains_hash(hash), "a synced key is lost");
+}
+
+#[test]
+fn f85_a_sync_covers_keys_that_another_thread_is_adding() {
+    shuttle::check_random(|| run_same_key(None), 5 * ROUNDS);
+}
+
+#[test]
+#[should_panic]
+fn interleavings_notice_a_record_that_comes_after_its_cells() {
+    shuttle::check_random(|| run_same_key(Some(Sabotage::BitsBeforeRecord)), 5 * ROUNDS);
+}
+
+#[test]
+#[should_panic]
+fn interleavings_notice_a_checkpoint_that_does_not_wait_for_adds() {
+    shuttle::check_random(|| run(Some(Sabotage::CheckpointWithoutStripes)), ROUNDS);
+}
+
+#[test]
+#[should_panic]
+fn interleavings_notice_a_sync_that_does_not_wait_for_the_disk() {
+    shuttle::check_random(|| run(Some(Sabotage::NoFlush)), ROUNDS);
+}

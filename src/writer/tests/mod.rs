@@ -1,0 +1,19 @@
+//! The durability protocol on the simulated disk: power cuts, kills, failing syncs and damage.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[cfg(not(shuttle))]
+mod allotments;
+mod campaign;
+#[cfg(not(shuttle))]
+mod counting;
+#[cfg(not(shuttle))]
+mod crashes;
+mod damage;
+#[cfg(not(shuttle))]
+mod faults;
+mod history;
+#[cfg(shuttle)]
+mod interleavings;
+#[cfg(not(shuttle))]
+mod live_damage;
