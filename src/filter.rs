@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-pub use crate::writer::Recovery;
+pub use crate::writer::{FilterStats, Recovery};
 
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, Geometry};
@@ -11,7 +12,7 @@ use crate::hash::Hasher;
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
 use crate::storage::{FileMedium, open_for_writing};
-use crate::writer::Engine;
+use crate::writer::{Background, Engine};
 
 /// A filter file opened for reading and writing.
 ///
@@ -42,7 +43,9 @@ use crate::writer::Engine;
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub struct Filter {
-    engine: Engine<FileMedium>,
+    engine: Arc<Engine<FileMedium>>,
+    /// What writes checkpoints while this handle is used.
+    background: Option<Background>,
     hasher: Hasher,
     /// The name that the file was opened by, for errors.
     path: PathBuf,
@@ -75,7 +78,9 @@ impl Filter {
 
     pub(crate) fn from_engine(engine: Engine<FileMedium>, path: &Path) -> Self {
         let hasher = Hasher::new(engine.superblock.hash_seed);
-        Filter { engine, hasher, path: path.to_owned(), closed: false }
+        let engine = Arc::new(engine);
+        let background = Some(Background::serve(&engine));
+        Filter { engine, background, hasher, path: path.to_owned(), closed: false }
     }
 
     /// Says in an error which file it is about.
@@ -227,7 +232,7 @@ impl Filter {
 
     /// The mark that was last synced; 0 before the first.
     pub fn mark(&self) -> u64 {
-        self.engine.committed().slot.mark
+        self.engine.mark()
     }
 
     /// Brings the checksums up to date with the data, durably, and empties the journal.
@@ -240,7 +245,18 @@ impl Filter {
     /// Dropping the filter does the same but cannot tell of an error.
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
-        self.engine.close().map_err(|error| self.blame(error))
+        self.end().map_err(|error| self.blame(error))
+    }
+
+    /// Closes the file, and waits until no other thread has it.
+    fn end(&mut self) -> Result<()> {
+        let closed = self.engine.close();
+        self.background = None;
+        // The background may be about to let go of it.
+        while Arc::strong_count(&self.engine) > 1 {
+            std::thread::yield_now();
+        }
+        closed
     }
 
     /// Takes a key out of a counting filter.
@@ -356,6 +372,23 @@ impl Filter {
         self.engine.pages_unverified()
     }
 
+    /// What this handle did: syncs, checkpoints, how long they took, how full the journal is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// filter.add("sheep")?;
+    /// filter.sync()?;
+    /// let stats = filter.stats();
+    /// assert_eq!((stats.syncs, stats.checkpoints), (1, 0));
+    /// assert!(stats.journal_records < stats.journal_capacity);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn stats(&self) -> FilterStats {
+        self.engine.stats()
+    }
+
     /// What recovery found, if the file's last writer had crashed.
     pub fn recovery(&self) -> Option<&Recovery> {
         self.engine.recovery()
@@ -372,7 +405,7 @@ impl Drop for Filter {
         if !self.closed && !self.engine.is_poisoned() {
             // There is no caller to tell; the file stays recoverable whatever happens here. In a
             // forked child this does nothing: the file is the parent's.
-            let _ = self.engine.close();
+            let _ = self.end();
         }
     }
 }

@@ -319,12 +319,6 @@ impl Geometry {
         address / unit * used + if rest < used { rest } else { used }
     }
 
-    /// Whether a key can fall on the cell with this address (F-56).
-    pub(crate) const fn is_usable(&self, address: u64) -> bool {
-        let (unit, used) = self.unit();
-        address < self.blocks * self.block_span() && address % unit < used
-    }
-
     /// Cells of a data page that a key can fall on.
     pub(crate) const fn page_cells(&self, page: u64) -> u64 {
         let span = self.cells_per_page();

@@ -20,11 +20,14 @@ use bloomfile::{
 use support::*;
 use tempfile::TempDir;
 
-/// An empty line filter of 2^28 pages, 1 TiB, with a journal of a page.
+/// An empty line filter of 2^28 pages, 1 TiB, with the smallest journal.
 const PAGES: u64 = 1 << 28;
 
 /// Where its data starts: headers, journal, two tables.
-const DATA: u64 = 4 * PAGE as u64 + 2 * 8 * PAGES;
+const DATA: u64 = BASE + 2 * 8 * PAGES;
+
+/// Where its segment starts: behind headers and journal.
+const BASE: u64 = 5 * PAGE as u64;
 
 /// The headers of a file with a line geometry of so many pages, as its last slot `state` says, and
 /// a CRC of its table.
@@ -36,17 +39,17 @@ fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
         let field = field(structure, name);
         write(bytes, start + field.offset, field.size, value);
     };
-    set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", PAGE as u64);
+    set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", 2 * PAGE as u64);
     let slot = newest_slot(&bytes);
     let record = slot + SEGMENT_RECORDS;
     let table_bytes = (8 * pages).next_multiple_of(PAGE as u64);
-    let end = 4 * PAGE as u64 + 2 * table_bytes + pages * PAGE as u64;
+    let end = BASE + 2 * table_bytes + pages * PAGE as u64;
     for (name, value) in [
         ("layout", 4),
         ("rows", 8),
         ("blocks", 64 * pages),
         ("row_cells", 64),
-        ("offset", 4 * PAGE as u64),
+        ("offset", BASE),
         ("table", 0),
         ("table_crc", table_crc),
         ("ones", 0),
@@ -121,13 +124,13 @@ fn f39_headers_that_say_much_of_a_short_file_are_explained_at_once() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("short");
     // The most pages that a geometry can have, and the highest offsets.
-    for (pages, offset) in [(1 << 37, 4 * PAGE as u64), (1 << 37, u64::MAX - 4095), (1, u64::MAX)] {
+    for (pages, offset) in [(1 << 37, BASE), (1 << 37, u64::MAX - 4095), (1, u64::MAX)] {
         let mut bytes = headers(pages, 1, 0);
         let slot = newest_slot(&bytes);
         let field = field("segment", "offset");
         write(&mut bytes, slot + SEGMENT_RECORDS + field.offset, 8, offset);
         fix_header(&mut bytes, slot);
-        bytes.resize(16384, 0);
+        bytes.resize(BASE as usize, 0);
         std::fs::write(&path, bytes).unwrap();
         for detail in [Detail::Summary, Detail::Everything] {
             let path = path.clone();
@@ -159,7 +162,7 @@ fn f64_entries_that_no_page_can_have_are_refused_everywhere() {
         let slot = newest_slot(&bytes);
         let blocks = field("segment", "blocks");
         write(&mut bytes, slot + SEGMENT_RECORDS + blocks.offset, 8, 2 * 64 + 10);
-        bytes.resize(4 * PAGE + 2 * PAGE + 3 * PAGE, 0);
+        bytes.resize(BASE as usize + 2 * PAGE + 3 * PAGE, 0);
         let segment = segment(&bytes);
         for number in 0..3 {
             let [crc, ones] = if number == page { [crc, ones] } else { empty };

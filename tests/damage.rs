@@ -12,11 +12,11 @@ use bloomfile::{
     ops::repair,
     report::{Health, inspect, verify},
 };
-use support::power_cut;
+use support::{field, newest_slot, power_cut, read};
 
 const PAGE: usize = 4096;
 const JOURNAL: usize = 3 * PAGE;
-const JOURNAL_BYTES: usize = PAGE;
+const JOURNAL_BYTES: usize = 2 * PAGE;
 const RECORD: usize = 16;
 
 fn key(number: u64) -> [u8; 8] {
@@ -31,17 +31,26 @@ struct Crash {
     keys: u64,
     /// Where the data starts.
     data: usize,
-    /// Records in the journal.
+    /// Where the half of the slot's epoch starts in the journal, and its records: the link, the
+    /// confirmation of the boundary, three groups, each with its sync record and its confirmation,
+    /// and what was not synced.
+    half: usize,
     records: usize,
 }
+
+/// The sync record of the last group, and behind it its confirmation.
+const LAST_SYNC: usize = 2 + (10 + 2) + (5 + 2) + 8;
 
 impl Crash {
     /// 40 keys checkpointed, then groups of 10, 5 and 8 keys synced, then 4 more.
     fn new(geometry: Geometry) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("live.bloom");
-        let filter =
-            Options::new().geometry(geometry).journal_bytes(PAGE as u64).create(&path).unwrap();
+        let filter = Options::new()
+            .geometry(geometry)
+            .journal_bytes(JOURNAL_BYTES as u64)
+            .create(&path)
+            .unwrap();
         let mut keys = 0;
         let mut add = |count| {
             for _ in 0..count {
@@ -63,7 +72,10 @@ impl Crash {
         let tables = 2 * (8 * pages).next_multiple_of(PAGE);
         let data = JOURNAL + JOURNAL_BYTES + tables;
         assert_eq!(bytes.len(), data + pages * PAGE);
-        Crash { folder, bytes, keys, data, records: 10 + 5 + 8 + 3 + 4 }
+        let epoch = field("slot", "epoch");
+        let epoch = read(&bytes, newest_slot(&bytes) + epoch.offset, epoch.size) as usize;
+        let half = JOURNAL + epoch % 2 * PAGE;
+        Crash { folder, bytes, keys, data, half, records: LAST_SYNC + 2 + 4 }
     }
 
     fn path(&self) -> PathBuf {
@@ -114,7 +126,7 @@ fn a_crashed_file_is_read_in_full_and_left_alone() {
         {
             let filter = Options::new()
                 .geometry(geometry)
-                .journal_bytes(PAGE as u64)
+                .journal_bytes(JOURNAL_BYTES as u64)
                 .replace(true)
                 .create(&live)
                 .unwrap();
@@ -150,19 +162,21 @@ fn a_crashed_file_is_read_in_full_and_left_alone() {
 fn every_flipped_bit_of_the_journal_is_refused_or_reported_and_repaired() {
     for (turn, geometry) in geometries().into_iter().enumerate() {
         let crash = Crash::new(geometry);
-        // All that stands before the last sync record: that sync had returned, since more records
-        // follow it. Without the sync record itself nothing is lost but its mark.
-        let synced = 10 + 1 + 5 + 1 + 8;
+        // The confirmation shows that all in front of it was durable. Without it, nothing is lost.
+        let synced = LAST_SYNC + 1;
+        let first = (crash.half - JOURNAL) / RECORD;
         // Every bit in the layout most files have, a spread of them in the others.
         let step = if turn == 0 { 1 } else { 13 };
         for bit in (0..crash.records * RECORD * 8).step_by(step) {
             let record = bit / (RECORD * 8);
             let mut bytes = crash.bytes.clone();
-            bytes[JOURNAL + bit / 8] ^= 1 << (bit % 8);
+            bytes[crash.half + bit / 8] ^= 1 << (bit % 8);
             let path = crash.write(&bytes);
             let what = format!("{geometry}, bit {bit} of record {record}");
             let refused = |result: Result<(), Error>| match result.map_err(Error::into_cause) {
-                Err(Error::Journal { index }) => assert_eq!(index, record as u64, "{what}"),
+                Err(Error::Journal { index }) => {
+                    assert_eq!(index, (first + record) as u64, "{what}");
+                }
                 other => panic!("{what}: {other:?}"),
             };
             if record < synced {
@@ -174,21 +188,21 @@ fn every_flipped_bit_of_the_journal_is_refused_or_reported_and_repaired() {
                     crash.check_repair(&path, &what);
                 }
             } else {
-                // In the same boot, bits whose record is missing are damage (F-93). A sync record
+                // In the same boot, bits whose record is missing are damage (F-93). A confirmation
                 // has none.
                 let verification = verify(&path).unwrap();
-                let sync = record == synced;
-                assert_eq!(verification.pages_damaged.is_empty(), sync, "{what}");
+                let only_confirmed = record == synced;
+                assert_eq!(verification.pages_damaged.is_empty(), only_confirmed, "{what}");
                 assert!(verification.pages_unverifiable.is_empty(), "{what}");
                 if bit % 7 == turn {
-                    assert_eq!(Filter::open(&path).is_ok(), sync, "{what}");
+                    assert_eq!(Filter::open(&path).is_ok(), only_confirmed, "{what}");
                 }
                 // After a power cut the record may be missing, and that is said: as a gap, or by
                 // the bits that nothing explains any more.
                 power_cut(&mut bytes);
                 let path = crash.write(&bytes);
                 let verification = verify(&path).unwrap();
-                assert_eq!(verification.is_sound(), sync, "{what}");
+                assert_eq!(verification.is_sound(), only_confirmed, "{what}");
                 let unexplained = verification.pages_unverifiable.len() as u64;
                 assert!(verification.journal_missing + unexplained > 0, "{what}");
                 let filter = Filter::open(&path).unwrap();
@@ -205,11 +219,12 @@ fn every_flipped_bit_of_the_journal_is_refused_or_reported_and_repaired() {
 fn a_lost_synced_record_makes_repair_answer_maybe_to_everything() {
     let crash = Crash::new(Geometry::line(8, 150).unwrap());
     let mut bytes = crash.bytes.clone();
-    bytes[JOURNAL + 3 * RECORD..JOURNAL + 5 * RECORD].fill(0xa5);
+    bytes[crash.half + 3 * RECORD..crash.half + 5 * RECORD].fill(0xa5);
+    let first = ((crash.half - JOURNAL) / RECORD) as u64;
     let path = crash.write(&bytes);
     assert!(matches!(
         Filter::open(&path).map_err(Error::into_cause),
-        Err(Error::Journal { index: 3 })
+        Err(Error::Journal { index }) if index == first + 3
     ));
     let report = repair(&path).unwrap();
     assert!(report.records_lost);
@@ -298,7 +313,7 @@ fn swapped_and_outdated_pages_are_refused_and_repaired() {
 }
 
 #[test]
-fn a_damaged_page_table_is_made_anew() {
+fn a_damaged_page_table_is_made_again() {
     let crash = Crash::new(Geometry::line(8, 150).unwrap());
     let path = crash.write(&crash.bytes);
     Filter::open(&path).unwrap().close().unwrap();

@@ -11,7 +11,8 @@ use bloomfile::{
     report::{Detail, Explained, explain},
 };
 
-const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
+const GOLDEN: [&str; 7] =
+    ["rows", "flat", "page", "line", "session", "crashed", "crashed-checkpoint"];
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.bloom"))
@@ -74,15 +75,19 @@ fn a_crashed_file_shows_its_journal() {
         .map(|explained| explained.value.as_str())
         .collect();
     assert_eq!(counts, ["2"], "one slot counts, and it is open");
-    let records = find(&all, "journal", "records 0–30");
+    let records = find(&all, "journal, half 1", "records 0–31");
     assert_eq!(records.value, "30 key records, 1 sync records, last mark 77");
     assert!(records.note.contains("recovery replays them (F-90)"));
     let all = explained(&golden("crashed"), Detail::Everything);
-    assert!(find(&all, "journal, record 0", "value").note.starts_with("key record, mask 0b"));
-    assert!(find(&all, "journal, record 30", "value").note.starts_with("sync record, mark 77"));
+    assert!(
+        find(&all, "journal, half 1, record 1", "value").note.starts_with("key record, mask 0b")
+    );
+    assert!(
+        find(&all, "journal, half 1, record 31", "value").note.starts_with("sync record, mark 77")
+    );
     // The same session, closed: no record is left (F-88).
     let all = explained(&golden("session"), Detail::Summary);
-    assert_eq!(find(&all, "journal", "records 0–255").value, "zeros");
+    assert_eq!(find(&all, "journal, half 1", "records 0–255").value, "zeros");
 }
 
 #[test]
@@ -96,9 +101,9 @@ fn damage_is_said_where_it_is() {
         (100, &[("superblock", crc)]),
         (4096 + 60, &[("slot 0 (damaged)", crc)]),
         // The newest slot: the journal shows that it is lost.
-        (8192 + 90, &[("slot 1 (damaged)", crc), ("journal", "records 0")]),
+        (8192 + 90, &[("slot 1 (damaged)", crc), ("journal, half 1", "records 0")]),
         // Free space in the journal.
-        (12288 + 16 * 40, &[]),
+        (12288 + 4096 + 16 * 40, &[]),
         (sound.len() - 1, &[("segment 0, data", "pages 0")]),
     ];
     for (offset, expected) in cases {
@@ -118,10 +123,10 @@ fn a_missing_record_is_told_from_free_space() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hole.bloom");
     let mut bytes = std::fs::read(golden("crashed")).unwrap();
-    bytes[12288 + 16 * 5] ^= 1;
+    bytes[12288 + 4096 + 16 * 5] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let all = explained(&path, Detail::Summary);
-    assert!(find(&all, "journal", "records 5").note.starts_with("missing"));
+    assert!(find(&all, "journal, half 1", "records 5").note.starts_with("missing"));
 }
 
 #[test]
@@ -247,7 +252,7 @@ fn every_kind_of_file_is_explained() {
         let records = all.iter().find(|part| part.note.contains("recovery replays them"));
         let records = records.unwrap_or_else(|| panic!("{name}: {all:#?}"));
         assert!(records.value.ends_with("last mark 6"), "{name}: {}", records.value);
-        let change = if name == "counting" { " cell records, " } else { " key records, " };
+        let change = if name == "counting" { " change records, " } else { " key records, " };
         assert!(records.value.contains(change), "{name}: {}", records.value);
     }
 }

@@ -20,6 +20,8 @@ const UUID: [u8; 16] = *b"golden bloomfile";
 const BUILT: std::ops::Range<u32> = 0..200;
 const SYNCED: std::ops::Range<u32> = 200..230;
 const UNSYNCED: std::ops::Range<u32> = 230..240;
+/// Added behind the boundary of a checkpoint.
+const CHECKPOINTED: std::ops::Range<u32> = 240..250;
 const MARK: u64 = 77;
 
 fn key(number: u32) -> Vec<u8> {
@@ -70,9 +72,30 @@ fn golden() -> Vec<Sample> {
             let mut crashed = std::fs::read(path).unwrap();
             filter.close().unwrap();
             // As after a power cut: what was synced is on the disk, the rest is as before.
-            let (data, first_unsynced) = (segment(&crashed).data, JOURNAL + 31 * 16);
+            // The epoch is the third; its half begins with a link, and ends with the sync record here.
+            let (data, first_unsynced) = (segment(&crashed).data, JOURNAL + PAGE + 32 * 16);
             crashed[data..].copy_from_slice(&before[data..]);
             crashed[first_unsynced..data].copy_from_slice(&before[first_unsynced..data]);
+            let slot = newest_slot(&crashed);
+            forget_boot(&mut crashed, slot);
+            std::fs::write(path, crashed).unwrap();
+        }),
+        ("crashed-checkpoint", |path| {
+            let filter = start_session(path);
+            let before = std::fs::read(path).unwrap();
+            add_all(&filter);
+            let mut crashed = std::fs::read(path).unwrap();
+            filter.checkpoint().unwrap();
+            for number in CHECKPOINTED {
+                filter.add(key(number)).unwrap();
+            }
+            filter.sync_with_mark(MARK + 1).unwrap();
+            let after = std::fs::read(path).unwrap();
+            filter.close().unwrap();
+            // As after a power cut before the checkpoint had written anything but the journal.
+            let segments = JOURNAL + 2 * PAGE;
+            crashed[JOURNAL..segments].copy_from_slice(&after[JOURNAL..segments]);
+            crashed[segments..].copy_from_slice(&before[segments..]);
             let slot = newest_slot(&crashed);
             forget_boot(&mut crashed, slot);
             std::fs::write(path, crashed).unwrap();
@@ -126,7 +149,7 @@ fn crash(filter: Filter, path: &Path, synced: std::ops::Range<u32>) {
     filter.sync_with_mark(MARK).unwrap();
     let mut crashed = std::fs::read(path).unwrap();
     filter.close().unwrap();
-    let segments = JOURNAL + PAGE;
+    let segments = JOURNAL + 2 * PAGE;
     crashed[segments..].copy_from_slice(&before[segments..]);
     let slot = newest_slot(&crashed);
     forget_boot(&mut crashed, slot);
@@ -160,18 +183,15 @@ fn without_random_salts(mut bytes: Vec<u8>) -> Vec<u8> {
     if features != 0 {
         return without_salts(bytes);
     }
-    let (sequence, salt, next) =
-        (field("slot", "sequence"), field("slot", "salt"), field("slot", "next_salt"));
+    let sequence = field("slot", "sequence");
+    // Each slot takes over what the one before it foretold (F-23).
+    let random = [(3, "salt_after_next"), (4, "next_salt"), (5, "salt")];
     for slot in SLOTS {
         forget_boot(&mut bytes, slot);
         let number = read(&bytes, slot + sequence.offset, sequence.size);
-        if number >= 3 {
-            write(&mut bytes, slot + next.offset, next.size, 0);
-        }
-        if number >= 4 {
-            write(&mut bytes, slot + salt.offset, salt.size, 0);
-        }
-        if number >= 3 {
+        for (_, name) in random.iter().filter(|&&(first, _)| number >= first) {
+            let Field { offset, size, .. } = field("slot", name);
+            write(&mut bytes, slot + offset, size, 0);
             fix_header(&mut bytes, slot);
         }
     }
@@ -182,7 +202,7 @@ fn without_random_salts(mut bytes: Vec<u8>) -> Vec<u8> {
 fn without_salts(mut bytes: Vec<u8>) -> Vec<u8> {
     for slot in SLOTS {
         forget_boot(&mut bytes, slot);
-        for name in ["salt", "next_salt"] {
+        for name in ["salt", "next_salt", "salt_after_next"] {
             let Field { offset, size, .. } = field("slot", name);
             write(&mut bytes, slot + offset, size, 0);
         }
@@ -259,9 +279,13 @@ fn a_writer_goes_on_from_a_golden_file() {
         let filter = Filter::open(&path).unwrap();
         assert_eq!(filter.recovery().is_some(), name.starts_with("crashed"), "{name}");
         if let Some(recovery) = filter.recovery() {
-            // Of a counting file, a record for each cell that changed.
-            let records = if name == "crashed-counting" { 79 } else { 30 };
-            assert_eq!((recovery.records_replayed, recovery.mark), (records, MARK), "{name}");
+            let (records, mark) = match name {
+                "crashed-counting" => (10, MARK),
+                "crashed-checkpoint" => (CHECKPOINTED.end - SYNCED.start, MARK + 1),
+                _ => (30, MARK),
+            };
+            let found = (recovery.records_replayed, recovery.mark);
+            assert_eq!(found, (records.into(), mark), "{name}");
             assert_eq!((recovery.records_missing, recovery.pages_unverifiable), (0, 0));
         }
         filter.add(b"one more").unwrap();
@@ -272,7 +296,7 @@ fn a_writer_goes_on_from_a_golden_file() {
     }
 }
 
-/// Writes the golden files anew: only for files that are added. Changing one that is there breaks
+/// Writes golden files: only those that are added. Changing one that is there breaks
 /// every file in the world.
 #[test]
 #[ignore = "writes into the source tree: cargo test --test golden -- --ignored"]

@@ -304,10 +304,10 @@ fn boundary_values(valid: u64, size: usize) -> Vec<u64> {
     values
 }
 
-/// The fields that say where cells are, and whether the journal counts: with another value in them
-/// it is another file.
-const CELL_FIELDS: [&str; 7] =
-    ["hash_seed", "segments", "layout", "rows", "blocks", "row_cells", "state"];
+/// The fields that say where cells are, whether the journal counts, and which of its records do (a
+/// salt and its complement are both allowed): with another value in them it is another file.
+const CELL_FIELDS: [&str; 8] =
+    ["hash_seed", "segments", "layout", "rows", "blocks", "row_cells", "state", "salt"];
 
 /// Every boundary value in every field, with the CRC made right, is refused or harmless.
 fn every_boundary_value(name: &str) -> [u64; 3] {

@@ -435,7 +435,6 @@ fn options_that_contradict_each_other_are_refused() {
         options().generations(33),
         options().generations(2).grow(),
         options().rotate_after(5),
-        options().kind(CellKind::Counting).journal_bytes(0),
         Options::new().rows(3).row_bits(500).grow(),
         Options::new().rows(3).row_bits(500).when_full(WhenFull::Refuse),
     ] {

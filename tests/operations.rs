@@ -374,6 +374,8 @@ fn the_result_holds_every_key_whose_add_had_returned() {
             let (live, out) = (folder.at("live"), folder.at("out"));
             let options = Options::new().geometry(geometry).journal_bytes(journal_bytes);
             let filter = options.create(&live).unwrap();
+            // From the first change on it is live.
+            filter.add(b"first").unwrap();
             let full = folder.build("full", geometry, 0..400_000);
             let operation = SetOperation::new().replace(true);
             while_adding(&filter, at % 2 == 0, |returned| {

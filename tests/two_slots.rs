@@ -65,13 +65,16 @@ fn new_files_have_two_slots_that_say_the_same() {
         };
         assert_eq!([at(1, "sequence"), at(1, "epoch")], [1, 1], "{name}");
         assert_eq!([at(0, "sequence"), at(0, "epoch")], [2, 2], "{name}");
-        assert_eq!(at(1, "next_salt"), at(0, "salt"), "{name}");
-        assert_ne!(at(0, "salt"), at(0, "next_salt"), "{name}");
+        assert_eq!(!at(1, "next_salt"), at(0, "salt"), "{name}");
+        assert_eq!(at(1, "salt_after_next"), at(0, "next_salt"), "{name}");
+        assert_ne!(at(0, "next_salt"), at(0, "salt_after_next"), "{name}");
         // All else is equal.
         let mut slots = SLOTS.map(|slot| bytes[slot..slot + 4096].to_vec());
         for slot in &mut slots {
             for field in fields("slot") {
-                if ["sequence", "epoch", "salt", "next_salt"].contains(&field.name) {
+                if ["sequence", "epoch", "salt", "next_salt", "salt_after_next"]
+                    .contains(&field.name)
+                {
                     slot[field.offset..field.offset + field.size].fill(0);
                 }
             }

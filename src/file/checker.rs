@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use super::epoch::epoch_of;
+use super::epoch::epochs_of;
 use super::judge::{PageJudge, Verdict};
 use super::load::{Loaded, SlotSignature, load, read_table_part};
 use super::replay::JournalContents;
 use crate::error::{Error, Result};
-use crate::format::{JOURNAL_OFFSET, RECORD_BYTES, Record, State};
+use crate::format::{Epoch, MOST_RECORD_WORDS, Record, State};
 use crate::geometry::{CellKind, PAGE_BYTES};
 use crate::storage::ReadMedium;
 
@@ -42,7 +42,7 @@ const RECORDS_AT_ONCE: u64 = 1 << 12;
 pub(crate) struct PageChecker {
     loaded: Loaded,
     /// The journal of a counting file; of a plain one, whether it was full.
-    journalled: JournalContents,
+    journal: JournalContents,
     keys: Keys,
     /// The journal was read under these slots.
     read: bool,
@@ -53,6 +53,13 @@ pub(crate) struct PageChecker {
 struct Keys {
     /// The cells that they turn on, by page.
     cells: HashMap<u64, Vec<u16>>,
+    /// How far the half of each epoch was read.
+    halves: [HalfRead; 2],
+}
+
+/// How far a half was read.
+#[derive(Default)]
+struct HalfRead {
     /// Records in front of `extent` that were missing.
     missing: Vec<Range<u64>>,
     /// The last record that could be read, and one.
@@ -63,7 +70,7 @@ impl PageChecker {
     pub(crate) fn new(loaded: Loaded) -> Self {
         PageChecker {
             loaded,
-            journalled: JournalContents::default(),
+            journal: JournalContents::default(),
             keys: Keys::default(),
             read: false,
         }
@@ -136,8 +143,7 @@ impl PageChecker {
         entry: crate::format::PageEntry,
     ) -> Verdict {
         let Loaded { superblock, slot, .. } = &self.loaded;
-        let judge =
-            PageJudge::of(superblock, slot, index, Some(&self.journalled), medium.boot_id());
+        let judge = PageJudge::of(superblock, slot, index, Some(&self.journal), medium.boot_id());
         let newest = index + 1 == slot.segments.len();
         let Some(cells) = self.keys.cells.get(&page).filter(|_| newest) else {
             return judge.judge(page, bytes, entry);
@@ -170,83 +176,131 @@ impl PageChecker {
     /// Reads what came to the journal since it was last read; `all` of it, wherever it stands.
     fn read_on(&mut self, medium: &dyn ReadMedium, all: bool) -> Result<()> {
         let Loaded { superblock, slot, .. } = &self.loaded;
-        let epoch = epoch_of(medium, superblock, slot);
-        let mut last = [0; RECORD_BYTES];
-        let mut decode = |index: u64| -> Result<bool> {
-            medium
-                .read_at(&mut last, JOURNAL_OFFSET + index * RECORD_BYTES as u64)
-                .map_err(Error::io("read the journal"))?;
-            Ok(epoch.decode(index as u32, words(&last)).is_some())
-        };
-        let records = superblock.journal_bytes / RECORD_BYTES as u64;
         if superblock.cells == CellKind::Counting {
-            let next = self.journalled.extent;
-            if !self.read || all || (next < records && decode(next)?) {
-                self.journalled = JournalContents::read(medium, superblock, slot)?;
+            if !self.read || all || self.has_grown(medium)? {
+                self.journal = JournalContents::read(medium, superblock, slot)?;
             }
             self.read = true;
             return Ok(());
         }
-        let full_record = superblock.full_record();
-        self.journalled.full = match full_record {
-            Some(index) => decode(index)?,
-            None => true,
-        };
-        let geometry = slot.segments[slot.segments.len() - 1].geometry;
-        let keys = &mut self.keys;
-        let mut bytes = vec![0; RECORDS_AT_ONCE as usize * RECORD_BYTES];
-        let old = std::mem::take(&mut keys.missing);
-        let end = full_record.unwrap_or(0);
-        for range in old.into_iter().chain(std::iter::once(keys.extent..end)) {
+        let layout = superblock.journal();
+        let mut full = layout.records() == 0;
+        for (at, epoch) in epochs_of(medium, superblock, slot).into_iter().enumerate() {
+            let reader =
+                Records { medium, epoch, start: layout.half_offset(slot.epoch + at as u64) };
+            if let Some(index) = layout.full_record() {
+                full |= reader.at(index)?.is_some();
+            }
+            let geometry = slot.newest().geometry;
+            let half = std::mem::take(&mut self.keys.halves[at]);
+            let cells = &mut self.keys.cells;
+            let half = reader.read_on(half, layout.capacity(), all, |hash, mask| {
+                let rows = (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1);
+                rows.for_each(|row| turn_on(cells, geometry.address(hash, row)));
+            })?;
+            self.keys.halves[at] = half;
+        }
+        self.journal.full = full;
+        self.read = true;
+        Ok(())
+    }
+
+    /// Whether a record came to a counting file's journal since it was read.
+    fn has_grown(&self, medium: &dyn ReadMedium) -> Result<bool> {
+        let Loaded { superblock, slot, .. } = &self.loaded;
+        let layout = superblock.journal();
+        for (at, epoch) in epochs_of(medium, superblock, slot).into_iter().enumerate() {
+            let reader =
+                Records { medium, epoch, start: layout.half_offset(slot.epoch + at as u64) };
+            let next = self.journal.extents[at];
+            if next < layout.records() && reader.at(next)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The records of one epoch.
+struct Records<'a> {
+    medium: &'a dyn ReadMedium,
+    epoch: Epoch,
+    /// Where its half starts in the file.
+    start: u64,
+}
+
+impl Records<'_> {
+    /// The record at a place, if there is one.
+    fn at(&self, index: u64) -> Result<Option<Record>> {
+        let mut bytes = [0; 8 * MOST_RECORD_WORDS];
+        let bytes = &mut bytes[..8 * self.epoch.record_words()];
+        let offset = self.start + index * bytes.len() as u64;
+        self.medium.read_at(bytes, offset).map_err(Error::io("read the journal"))?;
+        Ok(self.decode(index, bytes))
+    }
+
+    fn decode(&self, index: u64, bytes: &[u8]) -> Option<Record> {
+        let mut words = [0; MOST_RECORD_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        self.epoch.decode(index as u32, &words)
+    }
+
+    /// Shows the key records that came to a half since it was read so far.
+    fn read_on(
+        &self,
+        half: HalfRead,
+        end: u64,
+        all: bool,
+        mut show: impl FnMut(u64, u32),
+    ) -> Result<HalfRead> {
+        let size = 8 * self.epoch.record_words();
+        let mut bytes = vec![0; RECORDS_AT_ONCE as usize * size];
+        let HalfRead { missing: old, mut extent } = half;
+        let mut missing = Vec::new();
+        for range in old.into_iter().chain(std::iter::once(extent..end)) {
             let mut free = range.start;
             for start in range.clone().step_by(RECORDS_AT_ONCE as usize) {
                 if !all && start - free > FREE {
                     break;
                 }
                 let count = RECORDS_AT_ONCE.min(range.end - start);
-                let bytes = &mut bytes[..count as usize * RECORD_BYTES];
-                medium
-                    .read_at(bytes, JOURNAL_OFFSET + start * RECORD_BYTES as u64)
+                let bytes = &mut bytes[..count as usize * size];
+                self.medium
+                    .read_at(bytes, self.start + start * size as u64)
                     .map_err(Error::io("read the journal"))?;
-                for (index, record) in (start..).zip(bytes.chunks_exact(RECORD_BYTES)) {
-                    let Some(record) = epoch.decode(index as u32, words(record)) else { continue };
+                for (index, record) in (start..).zip(bytes.chunks_exact(size)) {
+                    let Some(record) = self.decode(index, record) else { continue };
                     if free < index {
-                        keys.missing.push(free..index);
+                        missing.push(free..index);
                     }
                     free = index + 1;
                     if let Record::Key { hash, mask } = record {
-                        let rows = (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1);
-                        rows.for_each(|row| keys.turn_on(geometry.address(hash, row)));
+                        show(hash, mask);
                     }
                 }
             }
-            match range.end == end {
-                true => keys.extent = free,
-                false if free < range.end => keys.missing.push(free..range.end),
-                false => {}
+            if range.end == end {
+                extent = free;
+            } else if free < range.end {
+                missing.push(free..range.end);
             }
         }
-        self.read = true;
-        Ok(())
+        Ok(HalfRead { missing, extent })
     }
 }
 
-impl Keys {
-    fn turn_on(&mut self, address: u64) {
-        let cells = self.cells.entry(address >> CELL_BITS_OF_PAGE).or_default();
-        if cells.len() == cells.capacity() {
-            // Records that name the same cells again and again must not make this grow.
-            cells.sort_unstable();
-            cells.dedup();
-            if cells.len() > cells.capacity() / 2 {
-                cells.reserve(cells.len());
-            }
+/// Notes a cell that a record turns on.
+fn turn_on(pages: &mut HashMap<u64, Vec<u16>>, address: u64) {
+    let cells = pages.entry(address >> CELL_BITS_OF_PAGE).or_default();
+    if cells.len() == cells.capacity() {
+        // Records that name the same cells again and again must not make this grow.
+        cells.sort_unstable();
+        cells.dedup();
+        if cells.len() > cells.capacity() / 2 {
+            cells.reserve(cells.len());
         }
-        cells.push((address % (8 * PAGE_BYTES)) as u16);
     }
-}
-
-/// The words of a record.
-fn words(record: &[u8]) -> [u64; 2] {
-    [0, 8].map(|at| u64::from_le_bytes(record[at..at + 8].try_into().unwrap_or_default()))
+    cells.push((address % (8 * PAGE_BYTES)) as u16);
 }

@@ -26,13 +26,12 @@ pub(crate) fn create_file<M: Medium>(
     let pages = first_extent(superblock, plan.geometry()).pages;
     let table = vec![PageEntry::empty(); pages as usize];
     let mut slot = first_slot(superblock, plan, metadata);
-    let [first_salt, salt, next_salt] = [(); 3].map(|()| medium.salt());
-    (slot.salt, slot.next_salt) = (salt, next_salt);
+    let salts = [(); SALTS].map(|()| medium.salt());
     let segment = &mut slot.segments[0];
     let (table, crc, ones) = encode_table(&table);
     (segment.table_crc, segment.ones) = (crc, ones);
     medium.write_at(&table, segment.extent().table(0)).map_err(Error::io("write the new file"))?;
-    write_headers(medium, superblock, &slot, first_salt)
+    write_headers(medium, superblock, slot, salts)
 }
 
 /// Describes the pages of a file whose data is complete in its page table, on all cores.
@@ -105,7 +104,7 @@ pub(crate) fn finish_slot<M: Medium>(
         superblock.uuid = [0; 16];
     }
     let headers = [superblock.encode(), slot.encode()?];
-    let mut halves = [1, 2, 3, 4, 5].map(|seed| Hasher::new(seed).stream());
+    let mut halves = [1, 2, 3, 4, 5, 6].map(|seed| Hasher::new(seed).stream());
     let mut hash = |bytes: &[u8]| halves.iter_mut().for_each(|half| half.write(bytes));
     headers.iter().for_each(|bytes| hash(bytes));
     for segment in &mut slot.segments {
@@ -125,16 +124,14 @@ pub(crate) fn finish_slot<M: Medium>(
         // What the inputs claim may be more than the cells of the result allow.
         segment.bound_adds();
     }
-    let first_salt;
-    if identity_from_contents {
-        let [first, second, ref salts @ ..] = halves.map(|half| half.finish());
+    let salts = if identity_from_contents {
+        let [first, second, salts @ ..] = halves.map(|half| half.finish());
         superblock.uuid = random::uuid_from([first, second], 8);
-        [slot.salt, slot.next_salt, first_salt] = *salts;
+        salts
     } else {
-        let salt = |seed| Hasher::new(seed).hash(superblock.uuid);
-        [slot.salt, slot.next_salt, first_salt] = [salt(3), salt(4), salt(5)];
-    }
-    write_headers(medium, &superblock, &slot, first_salt)?;
+        [3, 4, 5, 6].map(|seed| Hasher::new(seed).hash(superblock.uuid))
+    };
+    write_headers(medium, &superblock, slot.clone(), salts)?;
     Ok((superblock, slot))
 }
 
@@ -153,13 +150,14 @@ fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata) -> Slot 
     new_slot(vec![segment], file_bytes(superblock, plan), metadata)
 }
 
-/// The slot that counts in a new file with these segments, the second of its two.
+/// The first slot of a new file with these segments.
 pub(crate) fn new_slot(segments: Vec<SegmentRecord>, file_bytes: u64, metadata: Metadata) -> Slot {
     Slot {
-        sequence: 2,
-        epoch: 2,
+        sequence: 1,
+        epoch: 1,
         salt: 0,
         next_salt: 0,
+        salt_after_next: 0,
         state: State::Clean,
         boot_id: BootId::default(),
         mark: 0,
@@ -172,12 +170,15 @@ pub(crate) fn new_slot(segments: Vec<SegmentRecord>, file_bytes: u64, metadata: 
     }
 }
 
+/// Salts that a new file starts with: those of its first slot, and one more for its second.
+const SALTS: usize = 4;
+
 /// Writes what stands in front of the segments. Of two slots that say the same, either can be lost.
 fn write_headers<M: Medium>(
     medium: &M,
     superblock: &Superblock,
-    slot: &Slot,
-    first_salt: u64,
+    mut slot: Slot,
+    salts: [u64; SALTS],
 ) -> Result<()> {
     let write = |bytes: &[u8], offset| {
         medium.write_at(bytes, offset).map_err(Error::io("write the new file"))
@@ -188,11 +189,11 @@ fn write_headers<M: Medium>(
     for page in (0..superblock.journal_bytes).step_by(PAGE_BYTES as usize) {
         write(&[0; PAGE_BYTES as usize], JOURNAL_OFFSET + page)?;
     }
-    let first =
-        Slot { sequence: 1, epoch: 1, salt: first_salt, next_salt: slot.salt, ..slot.clone() };
-    for slot in [&first, slot] {
-        write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
-    }
+    let [first, second, third, fourth] = salts;
+    (slot.salt, slot.next_salt, slot.salt_after_next) = (first, second, third);
+    write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
+    slot.advance(false, fourth);
+    write(&slot.encode()?, SLOT_OFFSETS[slot.place()])?;
     write(&superblock.encode(), 0)
 }
 

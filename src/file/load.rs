@@ -6,11 +6,11 @@ use byteorder::{ByteOrder, LittleEndian};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    ENTRY_BYTES, Epoch, JOURNAL_OFFSET, PageEntry, RECORD_BYTES, SLOT_BYTES, SLOT_OFFSETS,
+    ENTRY_BYTES, Epoch, JOURNAL_OFFSET, MOST_RECORD_WORDS, PageEntry, SLOT_BYTES, SLOT_OFFSETS,
     SLOT_SEQUENCE_OFFSET, SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, recognise,
     table_bytes, validate_extents,
 };
-use crate::geometry::{MAX_ROWS, PAGE_BYTES};
+use crate::geometry::{CellKind, MAX_ROWS, PAGE_BYTES};
 use crate::storage::ReadMedium;
 
 /// The headers of a file, checked against each other and the file's length.
@@ -65,14 +65,14 @@ pub(crate) fn load_with(
         return Err(Error::Length { expected: JOURNAL_OFFSET, found: length });
     }
     let superblock = Superblock::decode(&bytes)?;
-    let first_record = first_record(medium, &superblock, length)?;
+    let first_records = first_records(medium, &superblock, length)?;
     let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
     for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
         read_slot(bytes, offset).map_err(Error::io("read a state slot"))?;
     }
     let (mut slot, other_slot_damaged) = newest_slot(&slots, &superblock)?;
     validate_extents(&superblock, &mut slot, length)?;
-    refuse_lost_slot(&slot, first_record)?;
+    refuse_lost_slot(&superblock, &slot, first_records)?;
     slot.segments.iter_mut().for_each(SegmentRecord::bound_adds);
     let signature = slots.map(|bytes| {
         [SLOT_SEQUENCE_OFFSET, SLOT_BYTES - 8].map(|at| LittleEndian::read_u64(&bytes[at..]))
@@ -105,24 +105,48 @@ fn newest_slot(slots: &[Vec<u8>; 2], superblock: &Superblock) -> Result<(Slot, b
     Ok((newest, damaged))
 }
 
-/// The words of the journal's first record. Read before the slots, so that a writer who starts a
-/// new epoch meanwhile never leaves the record newer than they are.
-fn first_record(medium: &dyn ReadMedium, superblock: &Superblock, length: u64) -> Result<[u64; 2]> {
-    let mut bytes = [0; RECORD_BYTES];
-    // A file that is too short for its journal is refused for its length, later on.
-    if superblock.journal_bytes != 0 && length >= JOURNAL_OFFSET + RECORD_BYTES as u64 {
-        medium.read_at(&mut bytes, JOURNAL_OFFSET).map_err(Error::io("read the journal"))?;
+/// The words of the first record of each half. Read before the slots, so that a writer who starts a
+/// new epoch at the same time never leaves a record newer than they are.
+fn first_records(
+    medium: &dyn ReadMedium,
+    superblock: &Superblock,
+    length: u64,
+) -> Result<[[u64; MOST_RECORD_WORDS]; 2]> {
+    let journal = superblock.journal();
+    let mut words = [[0; MOST_RECORD_WORDS]; 2];
+    for (half, words) in words.iter_mut().enumerate() {
+        let mut bytes = [0; 8 * MOST_RECORD_WORDS];
+        let bytes = &mut bytes[..journal.record_bytes() as usize];
+        let start = journal.half_offset(half as u64);
+        // A file that is too short for its journal is refused for its length, later on.
+        if journal.records() != 0 && length >= start + bytes.len() as u64 {
+            medium.read_at(bytes, start).map_err(Error::io("read the journal"))?;
+        }
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = LittleEndian::read_u64(bytes);
+        }
     }
-    Ok([0, 8].map(|at| LittleEndian::read_u64(&bytes[at..])))
+    Ok(words)
 }
 
-/// Refuses a file whose journal begins with a record of the epoch after the newest slot's: the
-/// slot of that epoch was there and is lost, and with it what had been synced since (F-35).
-fn refuse_lost_slot(slot: &Slot, first_record: [u64; 2]) -> Result<()> {
-    // The lost slot may have listed a new segment, with another number of rows.
-    let found = (1..=MAX_ROWS).any(|mask_bits| {
-        let next = Epoch::new(slot.epoch + 1, slot.next_salt, mask_bits);
-        next.decode(0, first_record).is_some()
+/// Refuses a file whose journal has a first record that only a slot newer than the newest one allows:
+/// that slot was there and is lost, and with it what had been synced since (F-35).
+fn refuse_lost_slot(
+    superblock: &Superblock,
+    slot: &Slot,
+    first_records: [[u64; MOST_RECORD_WORDS]; 2],
+) -> Result<()> {
+    let (next, after) = (slot.epoch.wrapping_add(1), slot.epoch.wrapping_add(2));
+    let newer =
+        [(next, !slot.next_salt), (after, slot.salt_after_next), (after, !slot.salt_after_next)];
+    let found = newer.into_iter().any(|(number, salt)| {
+        let words = &first_records[(number % 2) as usize];
+        match superblock.cells {
+            CellKind::Counting => Epoch::counting(number, salt).decode(0, words).is_some(),
+            // The lost slot may have listed a new segment, with another number of rows.
+            CellKind::Plain => (1..=MAX_ROWS)
+                .any(|rows| Epoch::plain(number, salt, rows).decode(0, words).is_some()),
+        }
     });
     if found { Err(Error::SlotLost { found: slot.sequence }) } else { Ok(()) }
 }

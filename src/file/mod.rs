@@ -7,6 +7,7 @@ mod checker;
 mod create;
 mod data;
 mod epoch;
+mod evidence;
 mod judge;
 mod load;
 mod pages;
@@ -17,6 +18,7 @@ mod snapshot;
 
 #[cfg(test)]
 pub(crate) use changes::Changes;
+pub(crate) use changes::Patch;
 pub(crate) use checker::PageChecker;
 #[cfg(feature = "files")]
 pub(crate) use create::{
@@ -25,7 +27,7 @@ pub(crate) use create::{
 #[cfg(feature = "files")]
 pub(crate) use data::map_segment;
 pub(crate) use data::{Segments, copy_segment, segments};
-pub(crate) use epoch::{epoch_of, mask_bits};
+pub(crate) use epoch::epochs_of;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_with, read_table, read_table_as_it_is,

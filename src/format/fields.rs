@@ -89,7 +89,7 @@ pub(crate) const SUPERBLOCK_FIELDS: [Field; 18] = [
     field("crc", CRC_OFFSET, Form::Hex, "CRC-32 of the bytes before it (F-4)"),
 ];
 
-pub(crate) const SLOT_FIELDS: [Field; 19] = [
+pub(crate) const SLOT_FIELDS: [Field; 20] = [
     field("magic", 0, Form::Bytes, "42 4C 4D 53 4C 4F 54 00: \"BLMSLOT\" and a zero"),
     field("sequence", SEQUENCE, Form::Number, "number of this slot (F-23)"),
     field("epoch", EPOCH, Form::Number, "number of the epoch this slot begins"),
@@ -113,8 +113,9 @@ pub(crate) const SLOT_FIELDS: [Field; 19] = [
     ),
     field("repaired_pages", REPAIRED_PAGES, Form::Number, "pages that repairs filled (F-99)"),
     field("recoveries", RECOVERIES, Form::Number, "recoveries this file went through"),
-    field("next_salt", NEXT_SALT, Form::Hex, "the salt of the next slot (F-35)"),
+    field("next_salt", NEXT_SALT, Form::Hex, "the salt of the next epoch (F-35)"),
     field("boot_id", BOOT_ID, Form::Uuid, "boot of the machine; zeros in a clean slot (F-114)"),
+    field("salt_after_next", SALT_AFTER_NEXT, Form::Hex, "the salt of the epoch after that (F-35)"),
     field("reserved_2", SLOT_RESERVED_2, Form::Zeros, "zeros"),
     field("segments", SEGMENTS, Form::Nested, "segment records, the rest zeros (F-25)"),
     field("metadata", METADATA, Form::Nested, "pairs, the rest zeros (F-27)"),
@@ -145,11 +146,18 @@ pub(crate) const ENTRY_FIELDS: [Field; 2] = [
 ];
 
 pub(crate) const RECORD_FIELDS: [Field; 2] = [
-    field("value", 0, Form::Hex, "hash of a key, mark, or address of a cell"),
+    field("value", 0, Form::Hex, "hash of a key, mark, or number of records"),
     field(
         "mask_and_check",
         8,
         Form::Hex,
         "the low *mask width* bits are the mask, the others the check",
     ),
+];
+
+pub(crate) const COUNTING_RECORD_FIELDS: [Field; 4] = [
+    field("value", 0, Form::Hex, "hash of a key, mark, or number of records"),
+    field("old_0", 8, Form::Hex, "counters of rows 0 to 15 before the change, 4 bits each"),
+    field("old_1", 16, Form::Hex, "counters of rows 16 to 31"),
+    field("mask_and_check", 24, Form::Hex, "the low 16 bits are the mask, the others the check"),
 ];

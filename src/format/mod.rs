@@ -15,12 +15,11 @@ mod superblock;
 mod table;
 
 pub(crate) use fields::{
-    ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS, SUPERBLOCK_FIELDS,
-    with_ends,
+    COUNTING_RECORD_FIELDS, ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS,
+    SUPERBLOCK_FIELDS, with_ends,
 };
 pub(crate) use journal::{
-    COUNTER_MASK_BITS, CounterChange, Epoch, FULL_RECORD, GROUP_NUMBERS, GroupRecord, RECORD_BYTES,
-    RECORD_WORDS, Record,
+    COUNTING_MASK_BITS, Change, Epoch, FULL_RECORD, JournalLayout, MOST_RECORD_WORDS, Record, STUCK,
 };
 pub(crate) use metadata::{Metadata, encode_metadata};
 pub(crate) use slot::{
@@ -31,7 +30,8 @@ pub(crate) use slot::{
 pub(crate) use superblock::COUNTING;
 pub use superblock::{FORMAT_VERSION, WhenFull};
 pub(crate) use superblock::{
-    GROWING, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Shape, Superblock, recognise,
+    GROWING, JOURNAL_STEP, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SUPERBLOCK_BYTES, Shape, Superblock,
+    recognise,
 };
 pub(crate) use table::{ENTRY_BYTES, PageEntry, encode_table, table_bytes};
 

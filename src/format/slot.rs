@@ -34,7 +34,8 @@ pub(crate) const REPAIRED_PAGES: usize = UNVERIFIABLE_PAGES + 8;
 pub(crate) const RECOVERIES: usize = REPAIRED_PAGES + 8;
 pub(crate) const NEXT_SALT: usize = RECOVERIES + 8;
 pub(crate) const BOOT_ID: usize = NEXT_SALT + 8;
-pub(crate) const SLOT_RESERVED_2: usize = BOOT_ID + 16;
+pub(crate) const SALT_AFTER_NEXT: usize = BOOT_ID + 16;
+pub(crate) const SLOT_RESERVED_2: usize = SALT_AFTER_NEXT + 8;
 pub(crate) const SEGMENTS: usize = 128;
 
 // Offsets within a segment record (F-25).
@@ -145,8 +146,10 @@ pub(crate) struct Slot {
     pub(crate) epoch: u64,
     /// Binds journal records to this epoch of this file.
     pub(crate) salt: u64,
-    /// The salt of the next epoch: it shows when the slot that begins that epoch was lost (F-35).
+    /// The salts of the next two epochs: records of the next one are written before its slot is, and
+    /// those of the one after it show when that slot was lost (F-35).
     pub(crate) next_salt: u64,
+    pub(crate) salt_after_next: u64,
     /// Clean or open.
     pub(crate) state: State,
     /// The boot of the machine in which an open slot was written; zeros in a clean one.
@@ -191,10 +194,15 @@ impl Slot {
 
     /// An error unless `next` is the slot that was written after this one (F-31).
     pub(crate) fn expect_next(&self, next: &Slot) -> Result<()> {
+        let salt = match next.salt {
+            salt if salt == !self.next_salt => salt,
+            _ => self.next_salt,
+        };
         for (field, last, found) in [
             ("sequence", self.sequence.wrapping_add(1), next.sequence),
             ("epoch", self.epoch.wrapping_add(1), next.epoch),
-            ("salt", self.next_salt, next.salt),
+            ("salt", salt, next.salt),
+            ("next_salt", self.salt_after_next, next.next_salt),
         ] {
             if found != last {
                 let reason = format!("the slot before it says that it is {last}");
@@ -202,6 +210,16 @@ impl Slot {
             }
         }
         Ok(())
+    }
+
+    /// Turns this into the slot after it, which begins the next epoch (F-23). That epoch has begun
+    /// already if a boundary began it; otherwise the slot is durable before its first record, which
+    /// the complement of the salt says.
+    pub(crate) fn advance(&mut self, begun: bool, new_salt: u64) {
+        self.sequence += 1;
+        self.epoch += 1;
+        self.salt = if begun { self.next_salt } else { !self.next_salt };
+        self.next_salt = std::mem::replace(&mut self.salt_after_next, new_salt);
     }
 
     /// Adds of all segments. A file may claim any number for each of them (F-26).
@@ -227,7 +245,8 @@ impl Slot {
         Le::write_u64(&mut bytes[REPAIRED_PAGES..], self.repaired_pages);
         Le::write_u64(&mut bytes[RECOVERIES..], self.recoveries);
         Le::write_u64(&mut bytes[NEXT_SALT..], self.next_salt);
-        bytes[BOOT_ID..SLOT_RESERVED_2].copy_from_slice(&self.boot_id.0);
+        bytes[BOOT_ID..SALT_AFTER_NEXT].copy_from_slice(&self.boot_id.0);
+        Le::write_u64(&mut bytes[SALT_AFTER_NEXT..], self.salt_after_next);
         for (segment, bytes) in
             self.segments.iter().zip(bytes[SEGMENTS..METADATA].chunks_exact_mut(SEGMENT_BYTES))
         {
@@ -278,7 +297,7 @@ impl Slot {
             return bad("metadata length", metadata_length as u64, "it must be at most 1916");
         }
         let mut boot_id = BootId::default();
-        boot_id.0.copy_from_slice(&bytes[BOOT_ID..SLOT_RESERVED_2]);
+        boot_id.0.copy_from_slice(&bytes[BOOT_ID..SALT_AFTER_NEXT]);
         if state == State::Clean && boot_id.is_known() {
             let reason = "only an open slot names a boot of the machine";
             return bad("boot id", Le::read_u64(&bytes[BOOT_ID..]), reason);
@@ -309,6 +328,7 @@ impl Slot {
             repaired_pages: Le::read_u64(&bytes[REPAIRED_PAGES..]),
             recoveries: Le::read_u64(&bytes[RECOVERIES..]),
             next_salt: Le::read_u64(&bytes[NEXT_SALT..]),
+            salt_after_next: Le::read_u64(&bytes[SALT_AFTER_NEXT..]),
             boot_id,
             segments,
             metadata: decode_metadata(&bytes[METADATA..METADATA + metadata_length])?,

@@ -1,7 +1,7 @@
 //! format-spec.md against the code: every table of the one is held against the constants of the
 //! other, and the worked numbers are worked again.
 
-use super::journal::{Epoch, RECORD_BYTES, Record};
+use super::journal::{COUNTING_RECORD_BYTES, Change, Epoch, RECORD_BYTES, Record};
 use super::slot::*;
 use super::superblock::*;
 use super::table::{ENTRY_BYTES, PageEntry};
@@ -42,12 +42,13 @@ fn numbers(text: &str) -> Vec<u64> {
 
 #[test]
 fn fields_are_those_of_the_code() {
-    let structures: [(&str, &'static [Field], usize); 5] = [
+    let structures: [(&str, &'static [Field], usize); 6] = [
         ("superblock", &SUPERBLOCK_FIELDS, SUPERBLOCK_BYTES),
         ("slot", &SLOT_FIELDS, SLOT_BYTES),
         ("segment", &SEGMENT_FIELDS, SEGMENT_BYTES),
         ("entry", &ENTRY_FIELDS, ENTRY_BYTES),
-        ("record", &RECORD_FIELDS, RECORD_BYTES),
+        ("record", &RECORD_FIELDS, RECORD_BYTES as usize),
+        ("counting record", &COUNTING_RECORD_FIELDS, COUNTING_RECORD_BYTES as usize),
     ];
     for (name, fields, length) in structures {
         let stated = table(name);
@@ -91,7 +92,9 @@ fn constants_are_those_of_the_code() {
         ("state_clean", state_id(State::Clean).into()),
         ("state_open", state_id(State::Open).into()),
         ("table_entry_bytes", ENTRY_BYTES as u64),
-        ("journal_record_bytes", RECORD_BYTES as u64),
+        ("journal_step", JOURNAL_STEP),
+        ("journal_record_bytes", RECORD_BYTES),
+        ("counting_record_bytes", COUNTING_RECORD_BYTES),
     ];
     let stated: Vec<(&str, u64)> =
         table("constants").iter().map(|row| (row[0], number(row[1]))).collect();
@@ -148,12 +151,18 @@ fn f61_and_f72_examples() {
     let entry = PageEntry::empty();
     let sentence = format!("is CRC {:#010x}, ones {}", entry.crc, entry.ones);
     assert!(SPEC.contains(&sentence), "{sentence}");
-    let epoch = Epoch::new(7, 0x5a17, 8);
+    let epoch = Epoch::plain(7, 0x5a17, 8);
     let hash = 0x9322_d68f_0acb_be55;
-    for (index, record) in [(3, Record::Key { hash, mask: 0b1011 }), (4, Record::Sync { mark: 42 })]
-    {
-        let [_, second] = epoch.encode(index, record);
-        assert!(SPEC.contains(&format!("{second:#018x}")), "record {index}: {second:#018x}");
+    let mut change = Change::new(hash, 2, false);
+    [1, 0, 3].into_iter().zip(0..).for_each(|(old, row)| change.set_old(row, old));
+    for (epoch, index, record) in [
+        (epoch, 3, Record::Key { hash, mask: 0b1011 }),
+        (epoch, 4, Record::Sync { mark: 42 }),
+        (epoch, 0, Record::Note { count: 0 }),
+        (Epoch::counting(7, 0x5a17), 1, Record::Change(change)),
+    ] {
+        let last = epoch.encode(index, record)[epoch.record_words() - 1];
+        assert!(SPEC.contains(&format!("{last:#018x}")), "record {index}: {last:#018x}");
     }
 }
 

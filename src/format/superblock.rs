@@ -2,7 +2,7 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::{CRC_OFFSET, JOURNAL_OFFSET, MAX_SEGMENTS, RECORD_BYTES, first_nonzero, header_crc};
+use super::{CRC_OFFSET, JOURNAL_OFFSET, JournalLayout, MAX_SEGMENTS, first_nonzero, header_crc};
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, PAGE_BYTES};
 
@@ -19,8 +19,11 @@ pub const FORMAT_VERSION: u32 = 1;
 /// SeaHash (F-40).
 pub(crate) const HASH_SEAHASH: u32 = 1;
 
-/// Largest journal: 2^26 records, which is what recovery has to hold in memory (F-17).
+/// Largest journal (F-17).
 pub(crate) const MAX_JOURNAL_BYTES: u64 = 1 << 30;
+
+/// The journal has two halves of whole pages (F-17).
+pub(crate) const JOURNAL_STEP: u64 = 2 * PAGE_BYTES;
 
 /// High bit, name, and line ends of both kinds around an end-of-file mark: what a text-mode
 /// transfer does to it can be told (F-11).
@@ -189,15 +192,12 @@ impl Superblock {
             }
         };
         let journal_bytes = Le::read_u64(&bytes[JOURNAL_BYTES..]);
-        if !journal_bytes.is_multiple_of(PAGE_BYTES) || journal_bytes > MAX_JOURNAL_BYTES {
+        if !journal_bytes.is_multiple_of(JOURNAL_STEP) || journal_bytes > MAX_JOURNAL_BYTES {
             return bad(
                 "journal length",
                 journal_bytes,
-                "it must be a multiple of 4096, at most 2^30",
+                "it must be a multiple of 8192, at most 2^30",
             );
-        }
-        if cells == CellKind::Counting && journal_bytes == 0 {
-            return bad("journal length", 0, "a counting filter cannot be without a journal");
         }
         let target_rate = Le::read_f64(&bytes[TARGET_RATE..]);
         if !(0.0..1.0).contains(&target_rate) {
@@ -266,11 +266,9 @@ impl Superblock {
         }
     }
 
-    /// The number of the journal record that says that adds went unlogged, where there is one: the
-    /// last one of a plain file (F-78).
-    pub(crate) fn full_record(&self) -> Option<u64> {
-        let records = self.journal_bytes / RECORD_BYTES as u64;
-        records.checked_sub(1).filter(|_| self.cells == CellKind::Plain)
+    /// Where the records of the journal are.
+    pub(crate) fn journal(&self) -> JournalLayout {
+        JournalLayout::new(self.journal_bytes, self.cells)
     }
 
     /// Whether features that this code may ignore are there, and with them perhaps values in bytes

@@ -199,7 +199,7 @@ impl<Q: Map> Cells<Q> {
     }
 
     /// The counters of a hash, one for each row.
-    fn counters(&self, hash: u64) -> impl Iterator<Item = u8> {
+    pub(crate) fn counters(&self, hash: u64) -> impl Iterator<Item = u8> {
         (0..self.geometry.row_count())
             .map(move |row| self.counter(self.geometry.address(hash, row)))
     }
@@ -258,24 +258,24 @@ impl<Q: Map> Cells<Q> {
         }
     }
 
-    /// Turns on the cells of a hash that are off, and gives one bit for each of their rows; `before`
-    /// gets the same bits before the first cell changes, unless there are none, and `changed` a word
-    /// of each page that changes. The words must be mapped writable.
+    /// Turns on the cells of a hash that are off, and gives one bit for each of their rows. Unless
+    /// there are none, `before` gets the same bits first, and then `prepare` a word of each page that
+    /// is about to change. The words must be mapped writable.
     ///
-    /// When the hash has a block of its [own](Self::own_block), no other thread changes that
-    /// block at the same time: so no cell is lost although words are loaded and stored in two steps, which
+    /// When the hash has a block of its [own](Self::own_block), no other thread changes that block at
+    /// the same time: so no cell is lost although words are loaded and stored in two steps, which
     /// takes a tenth of the time of an atomic step for each row.
     #[inline(always)]
     pub(crate) fn turn_on(
         &self,
         hash: u64,
         before: impl FnOnce(u32),
-        changed: impl FnMut(usize),
+        prepare: impl FnMut(usize),
     ) -> u32 {
         if Q::DIRECT && self.kernel == Kernel::WideLine8 {
-            self.turn_on_wide(hash, before, changed)
+            self.turn_on_wide(hash, before, prepare)
         } else {
-            self.turn_on_general(hash, before, changed)
+            self.turn_on_general(hash, before, prepare)
         }
     }
 
@@ -285,7 +285,7 @@ impl<Q: Map> Cells<Q> {
         &self,
         hash: u64,
         before: impl FnOnce(u32),
-        mut changed: impl FnMut(usize),
+        mut prepare: impl FnMut(usize),
     ) -> u32 {
         let word = self.line(hash);
         let line = self.words.as_ptr().wrapping_add(word);
@@ -293,9 +293,9 @@ impl<Q: Map> Cells<Q> {
         let mask = unsafe { wide::missing_inline(line, hash) };
         if mask != 0 {
             before(mask);
+            prepare(word);
             // SAFETY: as above.
             unsafe { wide::turn_on_inline(line, hash) };
-            changed(word);
         }
         mask
     }
@@ -305,17 +305,21 @@ impl<Q: Map> Cells<Q> {
         &self,
         hash: u64,
         before: impl FnOnce(u32),
-        mut changed: impl FnMut(usize),
+        mut prepare: impl FnMut(usize),
     ) -> u32 {
         if matches!(self.kernel, Kernel::Drawn | Kernel::Counting) {
             let mask = portable::missing(self, hash);
             if mask != 0 {
                 before(mask);
-                portable::set_drawn(self, hash, mask, changed);
+                portable::set_drawn(self, hash, mask, prepare);
             }
             return mask;
         }
-        let mask = if Q::DIRECT {
+        let before = |mask| {
+            before(mask);
+            prepare(self.line(hash));
+        };
+        if Q::DIRECT {
             with_kernel!(
                 self.kernel,
                 turn_on(self.line_pointer(hash), hash, before),
@@ -324,11 +328,7 @@ impl<Q: Map> Cells<Q> {
             )
         } else {
             portable::turn_on(self, hash, before)
-        };
-        if mask != 0 {
-            changed(self.line(hash));
         }
-        mask
     }
 
     /// Turns on all cells of a hash; true when one of them was off.
@@ -383,5 +383,9 @@ impl<Q: Map> Map for Cells<Q> {
 
     fn flush(&self, words: Range<usize>) -> io::Result<()> {
         self.map.flush(words)
+    }
+
+    fn reset(&self, data: &impl Map) -> io::Result<()> {
+        self.map.reset(data)
     }
 }

@@ -125,19 +125,19 @@ pub(super) fn set_drawn<Q: Map>(
     cells: &Cells<Q>,
     hash: u64,
     mask: u32,
-    mut changed: impl FnMut(usize),
+    mut prepare: impl FnMut(usize),
 ) {
     let alone = cells.own_block(hash).is_some();
     let mut drawn = Drawn::new(cells, hash);
     for row in 0..cells.geometry.row_count() {
         let (word, bit) = drawn.next();
         if mask >> row & 1 == 1 {
+            prepare(word);
             if alone {
                 cells.map.store(word, cells.words.load(word) | 1 << bit);
             } else {
                 cells.map.fetch_or(word, 1 << bit);
             }
-            changed(word);
         }
     }
 }

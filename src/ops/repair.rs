@@ -22,12 +22,12 @@ pub struct Repair {
     pub kind: CellKind,
     /// The file had been left open by a crash; it is closed now.
     pub crashed: bool,
-    /// One of the two state slots was damaged, not the one that counts, and was written anew.
+    /// One of the two state slots was damaged, not the one that counts, and was written again.
     pub slot_rewritten: bool,
-    /// The page table was damaged and was made anew: pages it did not fit were repaired.
+    /// The page table was damaged and was made again: pages it did not fit were repaired.
     pub table_rebuilt: bool,
-    /// Records replayed from the journal of a crashed file: an add each, or in a counting file the
-    /// change of one counter.
+    /// Records replayed from the journal of a crashed file: an add each, in a counting file an
+    /// add or a removal.
     pub records_replayed: u64,
     /// Damaged journal records in which one flipped bit was found and put right.
     pub records_corrected: u64,

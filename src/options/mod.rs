@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 use crate::file::{create_file, file_bytes};
 use crate::filter::Filter;
 use crate::format::{
-    MAX_GENERATIONS, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull, encode_metadata,
+    JOURNAL_STEP, MAX_GENERATIONS, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull,
+    encode_metadata,
 };
-use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, Layout};
 use crate::plan::{self, Plan};
 use crate::random;
 use crate::storage::{PendingFile, Target};
@@ -26,13 +27,13 @@ use crate::writer::Engine;
 /// key falls as the journal grows. On 256 MiB, with a sync after every 100 keys, that was 13.8 µs
 /// and 3,694 bytes written per key with 256 KiB of journal, 9.8 µs and 2,624 with 1 MiB, 1.6 µs and
 /// 1,033 with 4 MiB, 0.6 µs and 275 with 16 MiB, 0.2 µs and 81 with 64 MiB, beside 23 to 38 µs and
-/// 57 bytes for the syncs themselves (`cargo bench --bench durability`, on a busy disk). From a
-/// 16th of the data on, checkpoints hardly count.
-const DEFAULT_JOURNAL_PART: u64 = 16;
+/// 57 bytes for the syncs themselves (`cargo bench --bench durability`, on a busy disk). A
+/// checkpoint goes on beside the adds that fill the other half, so that both halves have to last.
+const DEFAULT_JOURNAL_PART: u64 = 8;
 
-/// A small journal is not worth saving on. To open a crashed file takes memory for all bits
-/// that its journal names, 4 bytes for each: 32 MiB for 16 MiB of journal and 8 rows.
-const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = 1 << 20..=16 << 20;
+/// At least a page for each half. To open a crashed file takes memory for all bits that its journal
+/// names, 4 bytes for each: 128 MiB for 64 MiB of journal and 8 rows.
+const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = JOURNAL_STEP..=64 << 20;
 
 /// Describes a new filter, then makes it.
 ///
@@ -115,8 +116,9 @@ impl Options {
         self
     }
 
-    /// Bytes for the journal, rounded up to whole pages; 0 makes every sync a checkpoint. The
-    /// default is a 16th of the data, from 1 MiB to 16 MiB.
+    /// Bytes for the journal, rounded up to two halves of whole pages; 0 makes every sync a
+    /// checkpoint. The default is an eighth of the data, from 8 KiB to 64 MiB, and none for a file
+    /// that is [built](Self::start_build).
     pub fn journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = Some(bytes);
         self
@@ -216,7 +218,8 @@ impl Options {
         Ok(plan.with_cells(self.kind.unwrap_or_default()))
     }
 
-    /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
+    /// Length of the file that [`create`](Self::create) would make, in bytes: data, page tables,
+    /// journal and headers.
     ///
     /// ```
     /// use bloomfile::Options;
@@ -282,7 +285,9 @@ impl Options {
         Ok(Filter::from_engine(create().map_err(|error: Error| error.at(path))?, path))
     }
 
-    /// Starts a file that is filled in bulk and appears under its name when it is finished.
+    /// Starts a file that is filled in bulk and appears under its name when it is finished. It has no
+    /// journal unless [`journal_bytes`](Self::journal_bytes) asks for one: it can be added to all the
+    /// same, with a checkpoint for each sync.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -301,7 +306,9 @@ impl Options {
     pub fn start_build(&self, path: impl AsRef<Path>) -> Result<Builder> {
         self.check_buildable()?;
         let plan = self.plan()?;
-        let superblock = self.superblock(&plan)?;
+        // Most files that are built are shipped, and never added to.
+        let journal_bytes = self.journal_bytes.unwrap_or(0);
+        let superblock = self.superblock_with(&plan, journal_bytes)?;
         let metadata = self.metadata_map()?;
         let path = path.as_ref();
         let start = || {
@@ -340,14 +347,14 @@ impl Options {
 
     fn superblock(&self, plan: &Plan) -> Result<Superblock> {
         let journal_bytes = self.journal_bytes.unwrap_or_else(|| default_journal_bytes(plan));
+        self.superblock_with(plan, journal_bytes)
+    }
+
+    fn superblock_with(&self, plan: &Plan, journal_bytes: u64) -> Result<Superblock> {
         if journal_bytes > MAX_JOURNAL_BYTES {
             return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }
         let kind = plan.geometry().cell_kind();
-        if kind == CellKind::Counting && journal_bytes == 0 {
-            let reason = "a counting filter cannot do without: give it at least 4096 bytes";
-            return Err(Error::parameter("journal size", 0, reason));
-        }
         let when_full = self.when_full.unwrap_or(WhenFull::Allow);
         if when_full != WhenFull::Allow && plan.capacity().is_none() {
             let reason = "only a filter with a capacity can be full";
@@ -373,7 +380,7 @@ impl Options {
             hash_seed: self.seed,
             cells: kind,
             when_full,
-            journal_bytes: journal_bytes.next_multiple_of(PAGE_BYTES),
+            journal_bytes: journal_bytes.next_multiple_of(JOURNAL_STEP),
             target_rate: self.rate.unwrap_or(0.0),
             capacity: self.capacity.or(plan.capacity()).unwrap_or(0),
             generations: self.generations,

@@ -122,6 +122,14 @@ impl Map for FileMap {
         Ok(())
     }
 
+    #[cfg(all(feature = "files", target_os = "linux"))]
+    fn reset(&self, _: &impl Map) -> io::Result<()> {
+        let Backing::Mapped(map) = &self.backing;
+        // SAFETY: a private map of a file: its pages are those of the file again, which are words as
+        // well; no reference to them is ever made, only atomics (see `Words`).
+        unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) }
+    }
+
     #[cfg(not(feature = "files"))]
     fn flush(&self, _: Range<usize>) -> io::Result<()> {
         Ok(())

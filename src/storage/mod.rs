@@ -212,6 +212,17 @@ pub(crate) trait Map: Send + Sync {
 
     /// Makes a range of words durable, and nothing else.
     fn flush(&self, words: Range<usize>) -> io::Result<()>;
+
+    /// Makes a private map what `data`, a map of the same words, is: changes are forgotten.
+    fn reset(&self, data: &impl Map) -> io::Result<()> {
+        for word in 0..self.words().len() {
+            let value = data.words().load(word);
+            if self.words().load(word) != value {
+                self.store(word, value);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The steps of the durability protocol that a test can break, to see the crash test notice.
@@ -229,8 +240,23 @@ pub(crate) enum Sabotage {
     NoJournal,
     /// The record of an add is written after its bits.
     BitsBeforeRecord,
-    /// A sync leaves records unfilled that threads were given.
-    NoSettling,
+    /// A sync leaves records unfilled that threads reserved.
+    NoGapsFilled,
+    /// A confirmation is written before the flush that it confirms.
+    ConfirmEarly,
+    /// A boundary does not wait for the records in front of it to be durable.
+    NoFlushAtBoundary,
+    #[cfg(test)]
+    /// A checkpoint describes pages as they are when it gets to them, not as they were at the boundary.
+    LateEntries,
+    /// The slot of an epoch that a boundary began has another salt than its records.
+    SaltOfOtherEpoch,
+    /// Readers and recovery leave out the epoch that a boundary began.
+    IgnoreNextHalf,
+    /// An epoch goes on in a half whose records still count.
+    ReuseHalfEarly,
+    /// Calls that wait for a sync are let go by a thread that leads without making one.
+    AbandonedRoundCounts,
     /// A failed sync is tried again and taken for good.
     RetryFailedSync,
     /// A sync does not wait for the journal to be durable.
@@ -253,6 +279,7 @@ pub(crate) enum Sabotage {
     SpareNotZeroed,
     /// Counters change in the data before their log is durable.
     CountBeforeLog,
+    #[cfg(test)]
     /// A sync of counters that the journal has no room for is made in parts.
     SplitSync,
     /// Closing clears the journal before a slot is durable that does without it.
@@ -267,6 +294,8 @@ pub(crate) enum Sabotage {
     CheckpointWithoutStripes,
     /// Opening for writing trusts that the slots the cache shows are on the disk.
     TrustCachedSlots,
+    /// Recovery leaves a slot in the cache that the disk does not hold.
+    LeaveCachedSlots,
     /// After a kill, cells that nothing explains are taken for what a power cut left.
     IgnoreBootId,
     /// Adds for which the journal has no room leave no trace in it.

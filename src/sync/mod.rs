@@ -1,4 +1,4 @@
-//! The locks and counters of the engine, exchanged for watched ones when interleavings are tested:
+//! The locks and counters of writers, exchanged for watched ones when interleavings are tested:
 //! `RUSTFLAGS="--cfg shuttle" cargo test --lib --target-dir target/shuttle interleavings`.
 
 mod stripes;
@@ -6,7 +6,7 @@ mod task;
 
 use std::sync::atomic::Ordering;
 
-pub(crate) use stripes::{AllStripes, StripeGuard, Stripes};
+pub(crate) use stripes::{AllStripes, Refused, StripeGuard, Stripes, wait_while};
 pub(crate) use task::Task;
 
 #[cfg(shuttle)]
@@ -16,22 +16,22 @@ use std::thread::{sleep, yield_now};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU8, AtomicU64},
 };
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU8, AtomicU64},
 };
 
 /// Threads that can have a number of their own at the same time.
 pub(crate) const THREADS: usize = 64;
 
-/// The number of this thread, which no other thread has as long as it lives; `None` when so many
-/// others have one that none is left.
+/// The number of this thread, which no other thread has as long as it lives; `None` when all numbers
+/// are given out.
 ///
-/// Whoever gets the number of a thread that has ended sees all that the other did.
+/// A thread that gets the number of one that has ended sees all that the other did.
 #[cfg(not(shuttle))]
 #[inline]
 pub(crate) fn thread_number() -> Option<usize> {
@@ -83,6 +83,11 @@ thread_local! {
 #[cfg(test)]
 pub(crate) fn assume_thread_number(number: Option<usize>) {
     ASSUMED.set(number);
+}
+
+/// Locks a mutex whose owner cannot have left anything half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The stripe of this thread.

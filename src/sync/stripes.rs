@@ -1,4 +1,4 @@
-//! The guards that adds share.
+//! Lock striping: the guards that adds share, and the gate in front of them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use super::{AtomicBool, AtomicU8, AtomicU64, sleep, yield_now};
 use crate::storage::prefetch_to_write;
 
-/// So many that two threads hardly ever want the same one, or one that the other's core has just
-/// had, and so few that looking at them all is nothing beside a sync.
-const STRIPES: usize = if cfg!(shuttle) { 4 } else { 1024 };
+/// Most stripes: enough that two threads hardly ever want the same one, or one that the other's core
+/// has just had, and few enough that looking at them all is nothing beside a sync.
+pub(crate) const MOST_STRIPES: usize = if cfg!(shuttle) { 4 } else { 1024 };
 
-/// What an add holds while it changes bits, and counts in. Alone on its cache lines: stripes are
+/// What an add holds while it changes cells, and counts in. Alone on its cache lines: stripes are
 /// taken by different threads at the same time.
 ///
 /// A mutex would do, but letting go of one is as costly as taking it: both are atomic steps that
 /// wait for every store before them, and an add of a key whose memory is in the cache does little
-/// else. A stripe is let go of with a plain store; whoever finds it taken asks again and again,
+/// else. A stripe is let go of with a plain store; a thread that finds it taken asks again and again,
 /// which is right for something that is held for some nanoseconds.
 #[derive(Default)]
 #[repr(align(128))]
 struct Stripe {
     held: AtomicBool,
-    /// Adds that changed the newest segment since the last slot was written.
+    /// Adds that changed the newest segment since the last boundary.
     adds: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl StripeGuard<'_> {
     /// Counts adds.
     #[inline]
     pub(crate) fn count(&self, adds: u64) {
-        // Two steps: nobody else counts while the stripe is held.
+        // Two steps: no other thread counts while the stripe is held.
         let before = self.0.adds.load(Ordering::Relaxed);
         self.0.adds.store(before.saturating_add(adds), Ordering::Relaxed);
     }
@@ -45,41 +45,60 @@ impl Drop for StripeGuard<'_> {
     }
 }
 
-/// The stripes of an engine, and the gate in front of them: whoever needs them all, as a sync does,
-/// closes it and waits for those who are inside. That only looks at each stripe, which takes a tenth
-/// of the time of taking it.
+/// The stripes of a writer, and the gate in front of them: a thread that needs them all, as a sync
+/// does, closes it and waits for those that are inside. That only looks at each stripe, which takes
+/// a tenth of the time of taking it.
 ///
-/// An adder takes its stripe, then looks at the gate; whoever closes the gate looks at the stripes
-/// after that. Both in the one order that all sequentially consistent steps have: so at least one of
-/// the two sees the other.
+/// An adder takes its stripe, then looks at the gate; a thread that closes the gate looks at the
+/// stripes after that. Both in the one order that all sequentially consistent steps have: so at
+/// least one of the two sees the other.
 pub(crate) struct Stripes {
-    stripes: Box<[Stripe; STRIPES]>,
+    stripes: Box<[Stripe]>,
+    /// Of a number, the bits that choose its stripe.
+    mask: usize,
     gate: AtomicU8,
 }
 
 /// States of the gate.
 const OPEN: u8 = 0;
+/// For a moment.
 const CLOSED: u8 = 1;
 /// For good.
 const SHUT: u8 = 2;
+/// Until the file is marked as open.
+const LOCKED: u8 = 3;
 
-impl Default for Stripes {
-    fn default() -> Self {
-        let stripes: Vec<Stripe> = (0..STRIPES).map(|_| Stripe::default()).collect();
-        let Ok(stripes) = stripes.try_into() else { unreachable!("one for each number") };
-        Stripes { stripes, gate: AtomicU8::new(OPEN) }
-    }
+/// Why a stripe could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The handle does not write any more.
+    Shut,
+    /// The file is not marked as open yet.
+    Locked,
 }
 
 impl Stripes {
-    #[inline(always)]
-    fn stripe(&self, number: u64) -> &Stripe {
-        &self.stripes[(number % STRIPES as u64) as usize]
+    /// Stripes for about so many bytes of data, behind a gate that is locked.
+    pub(crate) fn new(data_bytes: u64) -> Self {
+        const BYTES_EACH: u64 = 256;
+        const FEWEST: usize = if cfg!(shuttle) { 4 } else { 16 };
+        let wanted = usize::try_from(data_bytes / BYTES_EACH).unwrap_or(usize::MAX);
+        let count = wanted.min(MOST_STRIPES).next_power_of_two().max(FEWEST);
+        Stripes {
+            stripes: (0..count).map(|_| Stripe::default()).collect(),
+            mask: count - 1,
+            gate: AtomicU8::new(LOCKED),
+        }
     }
 
-    /// Takes the stripe of a number; `None` when they are shut.
     #[inline(always)]
-    pub(crate) fn hold(&self, number: u64) -> Option<StripeGuard<'_>> {
+    fn stripe(&self, number: u64) -> &Stripe {
+        &self.stripes[number as usize & self.mask]
+    }
+
+    /// Takes the stripe of a number.
+    #[inline(always)]
+    pub(crate) fn hold(&self, number: u64) -> Result<StripeGuard<'_>, Refused> {
         let stripe = self.stripe(number);
         loop {
             let taken =
@@ -90,8 +109,9 @@ impl Stripes {
             }
             let guard = StripeGuard(stripe);
             match self.gate.load(Ordering::SeqCst) {
-                OPEN => return Some(guard),
-                SHUT => return None,
+                OPEN => return Ok(guard),
+                SHUT => return Err(Refused::Shut),
+                LOCKED => return Err(Refused::Locked),
                 _ => drop(guard),
             }
             wait_while(|| self.gate.load(Ordering::Relaxed) == CLOSED);
@@ -104,23 +124,31 @@ impl Stripes {
         prefetch_to_write(std::ptr::from_ref(self.stripe(number)).cast());
     }
 
-    /// Takes all stripes; `None` when they are shut.
-    pub(crate) fn hold_all(&self) -> Option<AllStripes<'_>> {
+    /// Takes all stripes.
+    pub(crate) fn hold_all(&self) -> Result<AllStripes<'_>, Refused> {
         let close =
             || self.gate.compare_exchange(OPEN, CLOSED, Ordering::SeqCst, Ordering::Relaxed);
         while let Err(state) = close() {
-            if state == SHUT {
-                return None;
+            match state {
+                SHUT => return Err(Refused::Shut),
+                LOCKED => return Err(Refused::Locked),
+                _ => wait_while(|| self.gate.load(Ordering::Relaxed) == CLOSED),
             }
-            wait_while(|| self.gate.load(Ordering::Relaxed) == CLOSED);
         }
         for stripe in &self.stripes[..] {
             wait_while(|| stripe.held.load(Ordering::SeqCst));
         }
-        Some(AllStripes(self))
+        Ok(AllStripes(self))
     }
 
-    /// Lets nobody take a stripe any more.
+    /// Opens a gate that is locked; from now on adds may come in.
+    pub(crate) fn unlock(&self) {
+        let gate = &self.gate;
+        // When it fails, the gate is shut, or open already.
+        let _ = gate.compare_exchange(LOCKED, OPEN, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Lets no thread take a stripe any more.
     pub(crate) fn shut(&self) {
         self.gate.store(SHUT, Ordering::SeqCst);
     }
@@ -129,6 +157,11 @@ impl Stripes {
     #[inline(always)]
     pub(crate) fn are_shut(&self) -> bool {
         self.gate.load(Ordering::Relaxed) == SHUT
+    }
+
+    /// Whether the file is not marked as open yet.
+    pub(crate) fn are_locked(&self) -> bool {
+        self.gate.load(Ordering::Acquire) == LOCKED
     }
 
     /// The adds that were counted in them.
@@ -142,17 +175,14 @@ impl Stripes {
 pub(crate) struct AllStripes<'a>(&'a Stripes);
 
 impl AllStripes<'_> {
-    /// The adds that were counted in them.
-    pub(crate) fn adds(&self) -> u64 {
-        self.0.adds()
-    }
-
-    /// Starts to count anew.
-    pub(crate) fn reset(&self) {
+    /// The adds that were counted in them; counting starts over.
+    pub(crate) fn take_adds(&self) -> u64 {
+        let adds = self.0.adds();
         self.0.stripes.iter().for_each(|stripe| stripe.adds.store(0, Ordering::Relaxed));
+        adds
     }
 
-    /// Opens the gate again, unless it was shut meanwhile.
+    /// Opens the gate again, unless it was shut in between.
     pub(crate) fn open(&self) {
         let gate = &self.0.gate;
         // When it fails, the gate is shut.
@@ -166,9 +196,10 @@ impl Drop for AllStripes<'_> {
     }
 }
 
-/// Waits as long as something is so: some nanoseconds for an add, rarely as long as a sync takes.
+/// Waits as long as something is so: some nanoseconds for an add, rarely as long as a sync takes to
+/// append a record.
 #[inline]
-fn wait_while(so: impl Fn() -> bool) {
+pub(crate) fn wait_while(so: impl Fn() -> bool) {
     if so() {
         wait_longer(so);
     }
@@ -195,9 +226,15 @@ fn wait_longer(so: impl Fn() -> bool) {
 mod tests {
     use super::*;
 
+    fn open_stripes() -> Stripes {
+        let stripes = Stripes::new(1 << 20);
+        stripes.unlock();
+        stripes
+    }
+
     #[test]
-    fn whoever_has_all_stripes_is_alone() {
-        let (stripes, stop) = (Stripes::default(), AtomicBool::new(false));
+    fn a_thread_that_has_all_stripes_is_alone() {
+        let (stripes, stop) = (open_stripes(), AtomicBool::new(false));
         let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let add = |thread: u64| {
             for at in (thread..).step_by(7) {
@@ -210,36 +247,49 @@ mod tests {
                 }
             }
         };
-        let mut disturbed = 0;
+        let (mut disturbed, mut sum) = (0, 0);
         std::thread::scope(|scope| {
             (0..3).for_each(|thread| drop(scope.spawn(move || add(thread))));
             for _ in 0..1_000 {
                 let all = stripes.hold_all().unwrap();
-                let adds = all.adds();
+                sum += all.take_adds();
                 (0..200).for_each(|_| std::hint::spin_loop());
                 let seen = [&begun, &done].map(|count| count.load(Ordering::Relaxed));
-                disturbed += u32::from(seen != [adds; 2]);
+                disturbed += u32::from(seen != [sum; 2]);
                 drop(all);
                 // The others get their turn.
                 sleep(Duration::from_micros(20));
             }
             stop.store(true, Ordering::Relaxed);
         });
-        assert!(disturbed == 0 && stripes.adds() > 3, "disturbed {disturbed} times");
-        stripes.hold_all().unwrap().reset();
-        assert_eq!(stripes.adds(), 0);
+        assert!(disturbed == 0 && sum > 3, "disturbed {disturbed} times");
     }
 
     #[test]
     fn stripes_that_are_shut_stay_shut() {
-        let stripes = Stripes::default();
+        let stripes = open_stripes();
         let all = stripes.hold_all().unwrap();
         assert!(!stripes.are_shut());
         stripes.shut();
         drop(all);
         assert!(stripes.are_shut());
-        assert!(stripes.hold(0).is_none() && stripes.hold_all().is_none());
-        // Nobody was left holding anything.
-        assert!(stripes.hold(0).is_none());
+        // No thread was left holding anything.
+        for _ in 0..2 {
+            assert_eq!(stripes.hold(0).err(), Some(Refused::Shut));
+            assert_eq!(stripes.hold_all().err(), Some(Refused::Shut));
+        }
+        stripes.unlock();
+        assert!(stripes.are_shut());
+    }
+
+    #[test]
+    fn a_locked_gate_lets_no_add_in() {
+        let stripes = Stripes::new(4096);
+        assert_eq!(stripes.hold(7).err(), Some(Refused::Locked));
+        assert_eq!(stripes.hold_all().err(), Some(Refused::Locked));
+        stripes.unlock();
+        assert!(stripes.hold(7).is_ok() && stripes.hold_all().is_ok());
+        assert_eq!(stripes.stripes.len(), 16);
+        assert_eq!(Stripes::new(1 << 40).stripes.len(), MOST_STRIPES);
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use super::{Engine, Segment};
 use crate::error::{Error, Result};
 use crate::format::{Shape, WhenFull};
+use crate::geometry::CellKind;
 use crate::hash::Hasher;
 use crate::kernel::{Cells, FastPath, hash_fast};
 use crate::storage::{Map, Medium, Sabotage};
-use crate::sync::{StripeGuard, stripe_of_thread};
+use crate::sync::{Refused, StripeGuard, stripe_of_thread};
 
 /// What became of an add to the newest segment.
 pub(super) enum Added {
@@ -18,7 +19,7 @@ pub(super) enum Added {
     Known,
     /// The segment has as many keys as it takes.
     Full,
-    /// Another segment has become the newest meanwhile.
+    /// Another segment has become the newest in between.
     Moved,
 }
 
@@ -36,8 +37,8 @@ impl Absent {
     const STEP: usize = 8;
 }
 
-/// The number of the stripe of a hash: whoever holds that is the only one to change the block of the
-/// hash, if it has a block of its own.
+/// The number of the stripe of a hash: the thread that holds it is the only one to change the block of
+/// the hash, if it has a block of its own.
 #[inline(always)]
 fn stripe_number(data: &Cells<impl Map>, hash: u64) -> u64 {
     data.own_block(hash).unwrap_or_else(stripe_of_thread)
@@ -66,7 +67,7 @@ impl<M: Medium> Engine<M> {
     #[inline(never)]
     fn add_slow(&self, hash: u64) -> Result<bool> {
         self.refuse_if_dead()?;
-        if self.overlay.is_some() {
+        if self.superblock.cells == CellKind::Counting {
             return self.add_counting(hash);
         }
         let known = self.contains_hash(hash);
@@ -89,8 +90,8 @@ impl<M: Medium> Engine<M> {
     /// What the newest segment being full leads to.
     pub(super) fn handle_full(&self) -> Result<()> {
         match self.superblock.shape() {
-            Shape::Growing => self.grow(),
-            Shape::Rotating(_) if self.superblock.rotate_after > 0 => self.rotate_when_full(),
+            Shape::Growing => self.roll_over_when_full(),
+            Shape::Rotating(_) if self.superblock.rotate_after > 0 => self.roll_over_when_full(),
             _ => {
                 debug_assert_eq!(self.superblock.when_full, WhenFull::Refuse);
                 Err(Error::Full {
@@ -101,17 +102,22 @@ impl<M: Medium> Engine<M> {
         }
     }
 
-    /// Takes a place in the newest segment; false when there is none.
+    /// Reserves a place in the newest segment; false when there is none.
     pub(super) fn reserve_place(&self) -> bool {
         let Some(mut limit) = self.limit else { return true };
         if self.superblock.when_full == WhenFull::Grow {
-            limit = self.growth_limit();
+            limit = self.rollover_limit();
         }
-        let taken = self.filled.fetch_add(1, Ordering::Relaxed) < limit;
-        if !taken {
+        let before = self.filled.fetch_add(1, Ordering::Relaxed);
+        if before >= limit {
             self.filled.fetch_sub(1, Ordering::Relaxed);
+            return false;
         }
-        taken
+        // Ahead of need, so that the next segment is there when this one is full.
+        if before == limit - limit / 4 {
+            self.journal.ring();
+        }
+        true
     }
 
     /// Adds many hashes, each given by `hash`; how many of them were new.
@@ -161,15 +167,41 @@ impl<M: Medium> Engine<M> {
             return None;
         }
         let segment = &self.segments.first;
-        let stripe = self.stripes.hold(stripe_number(&segment.data, hash))?;
-        Some(self.add_held(segment, &stripe, hash))
+        match self.stripes.hold(stripe_number(&segment.data, hash)) {
+            Ok(stripe) => Some(self.add_held(segment, &stripe, hash)),
+            Err(refused) => self.add_refused(refused, hash),
+        }
+    }
+
+    /// An add that found the gate locked, or shut: the first of a session marks the file as open.
+    #[cold]
+    #[inline(never)]
+    fn add_refused(&self, refused: Refused, hash: u64) -> Option<bool> {
+        if refused == Refused::Shut {
+            return None;
+        }
+        // What goes wrong poisons the handle, or leaves the file as it is.
+        match self.begin() {
+            Ok(()) => self.add_absent(hash),
+            Err(error) => {
+                self.poison_with(error);
+                None
+            }
+        }
     }
 
     /// Adds a hash to the newest segment if there is a place for it.
     fn add_to_newest(&self, hash: u64) -> Result<Added> {
         let newest = self.segments.newest();
         let number = stripe_number(&newest.data, hash);
-        let stripe = self.stripes.hold(number).ok_or_else(|| self.refusal())?;
+        let stripe = match self.stripes.hold(number) {
+            Ok(stripe) => stripe,
+            Err(Refused::Shut) => return Err(self.refusal()),
+            Err(Refused::Locked) => {
+                self.begin()?;
+                return Ok(Added::Moved);
+            }
+        };
         // Between the choice of the stripe and its lock another segment may have come.
         if !std::ptr::eq(newest, self.segments.newest()) {
             return Ok(Added::Moved);
@@ -192,9 +224,9 @@ impl<M: Medium> Engine<M> {
         let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
         let log = move |mask| self.log_key(hash, mask);
         let mask = if late {
-            segment.data.turn_on(hash, |_| {}, |word| segment.mark_dirty(word))
+            segment.data.turn_on(hash, |_| {}, |word| segment.prepare(word))
         } else {
-            segment.data.turn_on(hash, log, |word| segment.mark_dirty(word))
+            segment.data.turn_on(hash, log, |word| segment.prepare(word))
         };
         if mask != 0 {
             if late {
@@ -234,10 +266,7 @@ impl<M: Medium> Engine<M> {
         if self.simple {
             return self.segments.first.data.contains(hash);
         }
-        if let Some(overlay) = self.overlay.as_ref().filter(|overlay| overlay.is_pending()) {
-            return self.contains_counting(&overlay.read(), hash);
-        }
-        self.segments.any(|segment| segment.data.contains(hash))
+        self.segments.any(|segment| segment.seen().contains(hash))
     }
 
     /// Whether many hashes may be in.

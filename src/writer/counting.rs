@@ -1,117 +1,95 @@
-//! Counters: logged first, changed in the data only once that is durable (F-76, F-98).
+//! Counters: logged first, changed in the data only once that is durable (F-76, F-98, F-130).
 //!
 //! Adding to a counter twice is not the same as adding once, so that replaying must know exactly
-//! what the data holds. A change therefore lives in an overlay, which look-ups through this handle
-//! consult; a sync writes one record for each changed cell, makes them durable, and then changes
-//! the data. All changes since the last sync form one group, which counts with its sync record or
-//! not at all: so they never become durable without the mark that goes with them.
+//! what the data holds. A change therefore goes to the journal and to a private map of the data,
+//! which look-ups through this handle consult; the file's own data change when a sync has made the
+//! record durable. All changes since the last sync form one group, which counts with its sync record
+//! or not at all: so they never become durable without the mark that goes with them.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::add::Added;
-use super::{Committed, Engine, Segment, lock};
+use super::journal::Span;
+use super::{Engine, Segment, Tables, lock};
 use crate::error::{Error, Result};
-use crate::file::PAGE_WORDS;
-use crate::format::{CounterChange, GroupRecord, MAX_COUNT, SLOTS_TO_CLOSE, Shape, State};
-use crate::kernel;
+use crate::format::{Change, Epoch, MAX_COUNT, Record, SLOTS_TO_CLOSE, STUCK, Shape, State};
+use crate::geometry::{Layout, MAX_ROWS};
+use crate::kernel::counter_place;
 use crate::storage::{Map, Medium, Sabotage};
-use crate::sync::{AllStripes, AtomicU64};
+use crate::sync::{AllStripes, MutexGuard, Refused};
 
-/// The highest value of a counter: one that got here stays.
-pub(crate) const STUCK: u8 = 15;
+use super::proof::Proof;
 
-/// Cells whose values are not those of the data.
-#[derive(Default)]
-pub(super) struct Overlay {
-    pending: Pending,
-    /// How many cells are in it: none, and look-ups need no lock.
-    count: AtomicU64,
-}
-
-type Pending = RwLock<Cells>;
-
-/// New values by region and address, and how many keys came less went since the last checkpoint.
-#[derive(Default)]
-pub(super) struct Cells {
-    values: HashMap<(usize, u64), u8>,
-    keys: HashMap<usize, i64>,
-}
-
-impl Overlay {
-    pub(super) fn is_pending(&self) -> bool {
-        self.count.load(Ordering::Acquire) != 0
-    }
-
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Cells> {
-        self.pending.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, Cells> {
-        self.pending.write().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A group that a sync record has ended.
+struct Group {
+    /// What has to be made durable.
+    span: Span,
+    /// What has to be applied to the data then, and the epoch that it was logged in.
+    changes: Span,
+    epoch: Epoch,
+    /// Keys that came less keys that went, by region.
+    keys: Vec<(usize, i64)>,
 }
 
 impl<M: Medium> Engine<M> {
-    fn segment(&self, region: usize) -> &Segment<M> {
-        self.segments.get(region)
-    }
-
-    /// The value of a counter as this handle sees it.
-    fn counter(&self, cells: &Cells, region: usize, address: u64) -> u8 {
-        match cells.values.get(&(region, address)) {
-            Some(&value) => value,
-            None => self.segment(region).data.counter(address),
-        }
-    }
-
-    /// The addresses of a hash in a region, one for each row.
-    fn addresses(&self, region: usize, hash: u64) -> impl Iterator<Item = u64> + use<M> {
-        let geometry = *self.segment(region).data.geometry();
-        (0..geometry.row_count()).map(move |row| geometry.address(hash, row))
-    }
-
     /// The regions that may hold a hash, newest first.
-    fn holders(&self, cells: &Cells, hash: u64) -> Vec<usize> {
-        let holds = |&region: &usize| {
-            self.addresses(region, hash).all(|address| self.counter(cells, region, address) > 0)
-        };
+    fn holders(&self, hash: u64) -> Vec<usize> {
+        let holds = |&region: &usize| self.segments.get(region).seen().contains(hash);
         self.segments.order().filter(holds).collect()
     }
 
-    pub(super) fn contains_counting(&self, cells: &Cells, hash: u64) -> bool {
-        !self.holders(cells, hash).is_empty()
+    /// The stripe under which the counters of a hash change. Where they may be in several segments,
+    /// or all over one, all changes take the same.
+    fn counting_stripe(&self, hash: u64) -> u64 {
+        let first = &self.segments.first.data;
+        match self.superblock.shape() {
+            Shape::Fixed => first.own_block(hash).unwrap_or(0),
+            Shape::Growing | Shape::Rotating(_) => 0,
+        }
     }
 
-    /// Adds one to the cells of a hash; true when it was not in.
+    /// Changes counters, alone on those of this hash.
+    fn change<T>(&self, hash: u64, change: impl Fn() -> Result<T>) -> Result<T> {
+        if self.segments.first.current.is_none() {
+            let reason = "only a counting filter counts";
+            return Err(Error::parameter("kind", "plain", reason));
+        }
+        self.refuse_if_dead()?;
+        loop {
+            match self.stripes.hold(self.counting_stripe(hash)) {
+                Ok(_stripe) => return change(),
+                Err(Refused::Shut) => return Err(self.refusal()),
+                Err(Refused::Locked) => self.begin()?,
+            }
+        }
+    }
+
+    /// Adds one to the counters of a hash; true when it was not in.
     pub(super) fn add_counting(&self, hash: u64) -> Result<bool> {
         loop {
-            let outcome = self.change(|cells| {
+            let added = self.change(hash, || {
                 let newest = self.segments.active().newest;
-                let holders = self.holders(cells, hash);
+                let holders = self.holders(hash);
                 // A key that an older segment holds is counted there, where its removal will look.
                 // A rotating filter counts in the newest: the older ones are going to be dropped.
                 let region = match self.superblock.shape() {
                     Shape::Rotating(_) => newest,
                     _ => holders.first().copied().unwrap_or(newest),
                 };
-                let new = holders.is_empty();
-                if !holders.contains(&region) && !self.reserve_place() {
+                let held = holders.contains(&region);
+                if !held && !self.reserve_place() {
                     return Ok(Added::Full);
                 }
-                for address in self.addresses(region, hash) {
-                    let value = self.counter(cells, region, address);
-                    if value < STUCK {
-                        cells.values.insert((region, address), value + 1);
-                    }
+                let Some(change) = self.plan_change(hash, region, false) else {
+                    unreachable!("counters can always go up")
+                };
+                self.make_change(change);
+                if !held {
+                    self.segments.get(region).keys.fetch_add(1, Ordering::Relaxed);
                 }
-                if !holders.contains(&region) {
-                    *cells.keys.entry(region).or_default() += 1;
-                }
-                Ok(if new { Added::New } else { Added::Known })
+                Ok(if holders.is_empty() { Added::New } else { Added::Known })
             })?;
-            match outcome {
+            match added {
                 Added::New => return Ok(true),
                 Added::Known => return Ok(false),
                 Added::Full => self.handle_full()?,
@@ -120,29 +98,19 @@ impl<M: Medium> Engine<M> {
         }
     }
 
-    /// Takes one from the cells of a hash.
+    /// Takes one from the counters of a hash.
     pub(crate) fn remove_hash(&self, hash: u64) -> Result<()> {
-        self.change(|cells| {
-            let region = match self.holders(cells, hash)[..] {
+        self.change(hash, || {
+            let region = match self.holders(hash)[..] {
                 [] => return Err(Error::NotPresent),
                 [region] => region,
                 _ => return Err(Error::Ambiguous),
             };
-            // A row that takes the same cell as another takes one more from it.
-            let mut values = HashMap::new();
-            for address in self.addresses(region, hash) {
-                let value =
-                    values.entry(address).or_insert_with(|| self.counter(cells, region, address));
-                match *value {
-                    STUCK => {}
-                    0 => return Err(Error::NotPresent),
-                    _ => *value -= 1,
-                }
-            }
-            let gone = values.values().any(|&value| value == 0);
-            cells.values.extend(values.into_iter().map(|(at, value)| ((region, at), value)));
-            if gone {
-                *cells.keys.entry(region).or_default() -= 1;
+            let change = self.plan_change(hash, region, true).ok_or(Error::NotPresent)?;
+            self.make_change(change);
+            let segment = self.segments.get(region);
+            if !segment.seen().contains(hash) {
+                segment.keys.fetch_sub(1, Ordering::Relaxed);
                 if self.limit.is_some() && region == self.segments.active().newest {
                     self.filled.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -153,180 +121,260 @@ impl<M: Medium> Engine<M> {
 
     /// How often a key may have been added: the smallest of its counters.
     pub(crate) fn count_hash(&self, hash: u64) -> Option<u8> {
-        let cells = self.overlay.as_ref()?.read();
-        let smallest = |region| {
-            let counters = self.addresses(region, hash);
-            counters.map(|address| self.counter(&cells, region, address)).min().unwrap_or(0)
-        };
-        Some(self.segments.order().map(smallest).fold(0, |sum, count| (sum + count).min(STUCK)))
+        self.segments.first.current.as_ref()?;
+        let smallest = |segment: &Segment<M>| segment.seen().counters(hash).min().unwrap_or(0);
+        let counts = self.segments.newest_first().map(smallest);
+        Some(counts.fold(0, |sum, count| (sum + count).min(STUCK)))
     }
 
-    /// Changes counters in the overlay: the data stay as they are until a sync.
-    fn change<T>(&self, change: impl Fn(&mut Cells) -> Result<T>) -> Result<T> {
-        let Some(overlay) = &self.overlay else {
-            let reason = "only a counting filter counts";
-            return Err(Error::parameter("kind", "plain", reason));
-        };
-        self.refuse_if_dead()?;
-        if self.medium.sabotaged(Sabotage::SplitSync) {
-            self.split_sync(overlay)?;
+    /// The change of a hash in a region, with the values that its counters have now; `None` if one of
+    /// them cannot go down.
+    fn plan_change(&self, hash: u64, region: usize, removal: bool) -> Option<Change> {
+        let cells = self.segments.get(region).seen();
+        let geometry = cells.geometry();
+        let mut change = Change::new(hash, region, removal);
+        // In `flat`, two rows may take the same counter: the second goes on from the first.
+        let mut addresses = [0; MAX_ROWS as usize];
+        for row in 0..geometry.row_count() {
+            let address = geometry.address(hash, row);
+            addresses[row as usize] = address;
+            let same = |&before: &u32| addresses[before as usize] == address;
+            let before = match geometry.layout() {
+                Layout::Flat => (0..row).rev().find(same),
+                _ => None,
+            };
+            let old = match before {
+                Some(before) => change.apply(change.old(before))?,
+                None => cells.counter(address),
+            };
+            change.apply(old)?;
+            change.set_old(row, old);
         }
-        let mut cells = overlay.lock();
-        self.refuse_if_dead()?;
-        let result = change(&mut cells);
-        overlay.count.store(cells.values.len() as u64, Ordering::Release);
-        result
+        Some(change)
     }
 
-    /// What [`Sabotage::SplitSync`] is: when the journal could not take all changes, those that are
-    /// there become durable under the mark there was before them.
-    fn split_sync(&self, overlay: &Overlay) -> Result<()> {
-        let mut committed = lock(&self.committed);
+    /// Logs a change, and makes it where this handle looks. Called with the stripe of the hash held.
+    fn make_change(&self, change: Change) {
+        let record = Record::Change(change);
+        if !self.journal.log_change(record) {
+            lock(&self.spill).push(record);
+        }
+        let cells = self.segments.get(change.region as usize).seen();
+        for (word, shift, new) in counters_of(cells.geometry(), &change) {
+            let before = cells.words().load(word);
+            cells.store(word, (before & !(15 << shift)) | (u64::from(new) << shift));
+        }
+    }
+
+    /// A round's work: all changes so far become durable in one group with the mark, then they are
+    /// made in the data.
+    pub(super) fn sync_counters(&self, mark: u64) -> Result<()> {
+        #[cfg(test)]
+        self.split_sync()?;
         let stripes = self.all_stripes()?;
-        let mut cells = overlay.lock();
-        let most = crate::geometry::MAX_ROWS as u64;
-        if !self.journal.has_room(cells.values.len() as u64 + most + 1) {
-            self.log_counters(&mut committed, &mut cells)?;
-            self.checkpoint_held(&mut committed, &stripes, State::Open)?;
+        if !self.fits() {
+            drop(stripes);
+            self.counters.stalled();
+            let mut tables = lock(&self.tables);
+            self.finish_frozen(&mut tables)?;
+            return self.commit_counters(&mut tables, mark);
         }
+        let group = self.end_counting_group(mark);
+        // Nothing of a group may be left in the old half, so that a boundary comes with a sync.
+        let frozen =
+            if self.journal.is_nearly_full() { self.try_switch(&stripes, mark) } else { None };
+        drop(stripes);
+        self.apply_group(&group)?;
+        match frozen {
+            Some(tables) => {
+                self.segments.all().for_each(Segment::freeze);
+                self.finish_later(tables)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the changes since the last sync are all in the journal, with room for a sync record.
+    fn fits(&self) -> bool {
+        self.journal.has_room(1) && lock(&self.spill).is_empty()
+    }
+
+    /// Ends a group. Called with all stripes held.
+    fn end_counting_group(&self, mark: u64) -> Group {
+        let span = self.journal.end_group(mark);
+        let changes = self.journal.take_unapplied(span.records.end);
+        Group { span, changes, epoch: self.journal.epoch(), keys: self.take_keys() }
+    }
+
+    /// The keys that came and went since the last sync. Called with all stripes held.
+    fn take_keys(&self) -> Vec<(usize, i64)> {
+        let keys = |region| {
+            let keys = self.segments.get(region).keys.swap(0, Ordering::Relaxed);
+            (region, keys.cast_signed())
+        };
+        self.segments.order().map(keys).collect()
+    }
+
+    /// Makes a group durable, then its changes in the data.
+    fn apply_group(&self, group: &Group) -> Result<()> {
+        let early = self.medium.sabotaged(Sabotage::CountBeforeLog);
+        if early {
+            self.apply_changes(group.epoch, &group.changes);
+        }
+        self.flush_group(&group.span)?;
+        if !early {
+            self.apply_changes(group.epoch, &group.changes);
+        }
+        self.count_keys(&group.keys);
         Ok(())
     }
 
-    /// A sync: logs all changes with a mark, in one group, then makes them in the data.
-    pub(super) fn sync_counters(
-        &self,
-        committed: &mut Committed,
-        stripes: &AllStripes<'_>,
-        cells: &mut Cells,
-        mark: u64,
-    ) -> Result<()> {
-        if cells.values.is_empty() && mark == committed.slot.mark {
-            return Ok(());
-        }
-        let beyond = !self.journal.has_room(cells.values.len() as u64 + 1);
-        if beyond {
-            // For the checkpoint that has to follow.
-            committed.slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
-        }
-        if beyond && cells.values.is_empty() {
-            return self.checkpoint_with_mark(committed, stripes, mark);
-        }
-        self.log_with_mark(committed, cells, mark)?;
-        if beyond { self.checkpoint_held(committed, stripes, State::Open) } else { Ok(()) }
-    }
-
-    /// Logs all changes under the mark there is, then makes them in the data. A checkpoint has to
-    /// follow.
-    pub(super) fn log_counters(&self, committed: &mut Committed, cells: &mut Cells) -> Result<()> {
-        if cells.values.is_empty() {
-            return Ok(());
-        }
-        self.log_with_mark(committed, cells, committed.slot.mark)
-    }
-
-    /// Forgets changes in a region that is no longer used.
-    pub(super) fn forget_region(&self, cells: &mut Cells, region: usize) {
-        cells.values.retain(|&(at, _), _| at != region);
-        cells.keys.remove(&region);
-        if let Some(overlay) = &self.overlay {
-            overlay.count.store(cells.values.len() as u64, Ordering::Release);
-        }
-    }
-
-    fn log_with_mark(&self, committed: &mut Committed, cells: &mut Cells, mark: u64) -> Result<()> {
-        let listed = committed.slot.segments.iter().enumerate();
-        let listed: HashMap<usize, usize> =
-            listed.map(|(index, segment)| (segment.region, index)).collect();
-        let mut changes: Vec<(usize, CounterChange)> = cells
-            .values
-            .iter()
-            .filter_map(|(&(region, address), &new)| {
-                let old = self.segment(region).data.counter(address);
-                let segment = *listed.get(&region)?;
-                Some((region, CounterChange { segment, address, old, new }))
-            })
-            .filter(|(_, change)| change.old != change.new)
-            .collect();
-        // In the order of the data, so that the same changes give the same journal.
-        changes.sort_unstable_by_key(|(_, change)| (change.segment, change.address));
-        let early = self.medium.sabotaged(Sabotage::CountBeforeLog);
-        if early {
-            self.apply_counters(&changes);
-        }
-        let group = self.journal.group();
-        let records = changes.iter().map(|(_, change)| change.record(group));
-        let records = records.chain([GroupRecord::sync(group, mark)]);
-        let count = changes.len() as u64 + 1;
-        if self.journal.has_room(count) {
-            records.for_each(|record| self.journal.append(record));
-            self.flush_journal()?;
-        } else {
-            self.log_beyond(&committed.slot, count, records)?;
-        }
-        self.journal.end_group();
-        if !early {
-            self.apply_counters(&changes);
-        }
-        for (region, keys) in cells.keys.drain() {
-            if let Some(&index) = listed.get(&region) {
-                let segment = &mut committed.slot.segments[index];
+    fn count_keys(&self, keys: &[(usize, i64)]) {
+        let mut committed = lock(&self.committed);
+        for &(region, keys) in keys.iter().filter(|(_, keys)| *keys != 0) {
+            let segments = &mut committed.slot.segments;
+            if let Some(segment) = segments.iter_mut().find(|segment| segment.region == region) {
                 segment.adds = segment.adds.saturating_add_signed(keys).min(MAX_COUNT);
                 committed.changed = true;
             }
         }
-        cells.values.clear();
-        committed.slot.mark = mark;
-        if let Some(overlay) = &self.overlay {
-            overlay.count.store(0, Ordering::Release);
+    }
+
+    fn apply_changes(&self, epoch: Epoch, changes: &Span) {
+        for index in changes.records.clone() {
+            if let Some(Record::Change(change)) = self.journal.read_of(changes.half, epoch, index) {
+                self.apply_change(&change);
+            }
         }
+    }
+
+    /// Makes a change in the data of the file. One thread at a time does: the one that leads.
+    fn apply_change(&self, change: &Change) {
+        let segment = self.segments.get(change.region as usize);
+        let data = &segment.data;
+        let mut effects = lock(&segment.effects);
+        for (word, shift, new) in counters_of(data.geometry(), change) {
+            segment.prepare(word);
+            let before = data.words().load(word);
+            let after = (before & !(15 << shift)) | (u64::from(new) << shift);
+            effects[0].add_word(data.geometry(), word, before, after);
+            data.store(word, after);
+        }
+    }
+
+    /// Lets the epoch go on in the other half behind a sync record that has just been written, unless
+    /// a checkpoint is under way.
+    fn try_switch(&self, stripes: &AllStripes<'_>, mark: u64) -> Option<MutexGuard<'_, Tables>> {
+        let mut tables = self.tables.try_lock().ok().filter(|tables| tables.frozen.is_none())?;
+        lock(&self.committed).slot.expect_numbers(1 + SLOTS_TO_CLOSE).ok()?;
+        self.switch_half(&mut tables, stripes, mark);
+        Some(tables)
+    }
+
+    /// Draws a boundary, which makes all changes durable with the mark. This thread leads a round.
+    pub(super) fn freeze_counters(&self, tables: &mut Tables, mark: u64) -> Result<()> {
+        let stripes = self.all_stripes()?;
+        if !self.fits() {
+            drop(stripes);
+            return self.commit_counters(tables, mark);
+        }
+        let group = self.end_counting_group(mark);
+        self.switch_half(tables, &stripes, mark);
+        drop(stripes);
+        self.apply_group(&group)?;
+        self.segments.all().for_each(Segment::freeze);
         Ok(())
     }
 
-    /// How many counters are not as in the data.
+    /// A sync of more changes than the journal holds, and the checkpoint that has to follow it. Adds
+    /// wait for that.
+    fn commit_counters(&self, tables: &mut Tables, mark: u64) -> Result<()> {
+        let stripes = self.all_stripes()?;
+        let slot = lock(&self.committed).slot.clone();
+        // For the checkpoint that follows.
+        slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
+        if self.has_unsynced() {
+            let mut records = lock(&self.spill).clone();
+            records.push(Record::Sync { mark });
+            // A segment that was prepared stands where the records go.
+            *lock(&self.prepared) = None;
+            let (span, records) = self.flush_spill(&slot, records)?;
+            let changes = self.journal.take_unapplied(span.records.end);
+            self.apply_changes(self.journal.epoch(), &changes);
+            for record in &records {
+                if let Record::Change(change) = record {
+                    self.apply_change(change);
+                }
+            }
+            lock(&self.spill).clear();
+            self.count_keys(&self.take_keys());
+        }
+        self.mark.store(mark, Ordering::Release);
+        self.commit(tables, &stripes, State::Open, Proof::Needed)
+    }
+
+    /// The changes that are not synced, in their order, for an epoch that takes them over. Called with
+    /// all stripes held.
+    pub(super) fn unsynced_changes(&self) -> Vec<Record> {
+        if self.segments.first.current.is_none() {
+            return Vec::new();
+        }
+        let logged = self.journal.take_unapplied(self.journal.records());
+        let epoch = self.journal.epoch();
+        let read = |index| self.journal.read_of(logged.half, epoch, index);
+        let changes = logged.records.filter_map(read);
+        let mut records: Vec<Record> =
+            changes.filter(|record| matches!(record, Record::Change(_))).collect();
+        records.append(&mut lock(&self.spill));
+        records
+    }
+
+    /// Logs changes again, in a new epoch. Called with all stripes held.
+    pub(super) fn log_again(&self, records: Vec<Record>) {
+        let mut records = records.into_iter();
+        let rest: Vec<Record> =
+            records.by_ref().skip_while(|&record| self.journal.log_change(record)).collect();
+        lock(&self.spill).extend(rest);
+    }
+
+    /// What [`Sabotage::SplitSync`] is: when the journal could not take all changes, those that are
+    /// there become durable under the mark there was before them.
     #[cfg(test)]
-    pub(super) fn pending(&self) -> u64 {
-        self.overlay.as_ref().map_or(0, |overlay| overlay.count.load(Ordering::Relaxed))
+    fn split_sync(&self) -> Result<()> {
+        if self.medium.sabotaged(Sabotage::SplitSync) && !lock(&self.spill).is_empty() {
+            let mut tables = lock(&self.tables);
+            self.finish_frozen(&mut tables)?;
+            self.commit_counters(&mut tables, self.mark())?;
+        }
+        Ok(())
     }
 
     /// Every counter that is not zero: its segment's offset, its address and its value.
     #[cfg(test)]
     pub(super) fn counters(&self, mut see: impl FnMut(u64, u64, u8)) {
-        let committed = lock(&self.committed);
-        let Some(overlay) = self.overlay.as_ref().map(Overlay::read) else { return };
-        for (index, segment) in self.listed_of(&committed.slot).into_iter().enumerate() {
-            let record = &committed.slot.segments[index];
-            let (region, offset) = (record.region, record.offset);
-            for word in 0..segment.data.words().len() {
-                let mut counters = segment.data.words().load(word);
+        let slot = lock(&self.committed).slot.clone();
+        for record in &slot.segments {
+            let cells = self.segments.get(record.region).seen();
+            for word in 0..cells.words().len() {
+                let mut counters = cells.words().load(word);
                 while counters != 0 {
                     let at = counters.trailing_zeros() / 4;
                     let address = word as u64 * 16 + u64::from(at);
-                    if !overlay.values.contains_key(&(region, address)) {
-                        see(offset, address, (counters >> (4 * at) & 15) as u8);
-                    }
+                    see(record.offset, address, (counters >> (4 * at) & 15) as u8);
                     counters &= !(15 << (4 * at));
                 }
             }
-            for (&(at, address), &value) in &overlay.values {
-                if at == region && value > 0 {
-                    see(offset, address, value);
-                }
-            }
         }
     }
+}
 
-    fn apply_counters(&self, changes: &[(usize, CounterChange)]) {
-        let mut effects = lock(&self.effects);
-        for &(region, change) in changes {
-            let CounterChange { address, new, .. } = change;
-            let page = kernel::counter_place(address).0 / PAGE_WORDS;
-            effects.entry((region, page)).or_default().add_counter(&change);
-            let segment = self.segment(region);
-            let (word, shift) = kernel::counter_place(address);
-            let before = segment.data.words().load(word);
-            let after = (before & !(15 << shift)) | (u64::from(new) << shift);
-            segment.data.store(word, after);
-            segment.mark_dirty(word);
-        }
-    }
+/// The word of each counter of a change, how far it is shifted in it, and its new value.
+fn counters_of<'a>(
+    geometry: &'a crate::geometry::Geometry,
+    change: &'a Change,
+) -> impl Iterator<Item = (usize, u32, u8)> + 'a {
+    (0..geometry.row_count()).filter_map(|row| {
+        let (word, shift) = counter_place(geometry.address(change.hash, row));
+        Some((word, shift, change.apply(change.old(row))?))
+    })
 }

@@ -1,30 +1,42 @@
-//! The durability protocol: journal, checkpoint, recovery (F-80 to F-99).
+//! The durability protocol: journal, sync, checkpoint, recovery (F-80 to F-99, F-130 to F-133).
 //!
-//! An [`Engine`] is one writer on one medium. Adds run under one of many stripes; sync and checkpoint
-//! hold them all, so that a record's mask always belongs to the epoch that logs it, and no record is
-//! written behind a sync before that is durable.
+//! An [`Engine`] is one writer on one medium. Adds run under one of many stripes and wait for no disk.
+//! A sync closes the gate in front of the stripes for the moment in which it ends a group of records,
+//! and flushes with the gate open ([`commit`]). A checkpoint closes it for the moment of a *boundary*:
+//! the epoch goes on in the other half of the journal, and what had changed before is described and
+//! written while adds go on ([`checkpoint`], [`pages`]).
+//!
 //! Counters are not idempotent and go another way: see [`counting`].
+//!
+//! Locks, in the order in which they are taken: the lead of a round ([`commit`]), the page tables (a
+//! checkpoint is under way), the gate, the committed state.
 
 mod add;
 mod checkpoint;
+mod commit;
 mod counting;
-mod extension;
 mod journal;
+mod pages;
 mod proof;
 mod recovery;
 mod repair;
 mod rollover;
 mod segment;
+mod spill;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod union;
+mod worker;
 
 use std::ops::Range;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 pub use recovery::Recovery;
 pub(crate) use segment::Segment;
+pub use stats::FilterStats;
+pub(crate) use worker::Background;
 
 use crate::error::{Error, Result};
 use crate::file::{
@@ -32,25 +44,36 @@ use crate::file::{
     load_with, read_table,
 };
 use crate::format::{
-    BootId, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State, Superblock,
-    WhenFull, encode_metadata,
+    BootId, PageEntry, Record, SLOT_BYTES, SLOT_OFFSETS, SLOTS_TO_CLOSE, SegmentRecord, Shape,
+    Slot, State, Superblock, WhenFull, encode_metadata,
 };
 use crate::geometry::CellKind;
 use crate::kernel::FastPath;
-use crate::storage::{Medium, Sabotage};
-use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Stripes};
+use crate::storage::{Map, Medium, Sabotage};
+use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused, Stripes, lock};
 
-use counting::Overlay;
+use checkpoint::Frozen;
+use commit::Rounds;
 use journal::Journal;
-use proof::{CounterEffects, Proof};
+use rollover::Prepared;
+use stats::Counters;
 
-/// What the last slot said, and the page tables that go with it.
+/// What the last slot said.
 pub(crate) struct Committed {
     pub(crate) slot: Slot,
+    /// Metadata or counts differ from those of the last slot written.
+    changed: bool,
+    /// Adds before the boundary of a checkpoint that is under way.
+    frozen_adds: u64,
+}
+
+/// The page tables that go with the last slot, and the checkpoint under way. Locked for as long as
+/// data, table and slot are written.
+pub(super) struct Tables {
     /// For each segment, what its current table says.
     tables: Vec<Vec<PageEntry>>,
-    /// Mark or metadata differ from those of the last slot written.
-    changed: bool,
+    /// A boundary was drawn, and what it froze is not written yet.
+    frozen: Option<Frozen>,
 }
 
 /// One writer on one medium.
@@ -63,23 +86,26 @@ pub(crate) struct Engine<M: Medium> {
     /// The way of look-ups, if they have a fast one.
     fast: FastPath,
     journal: Journal<M>,
-    /// Shut once this handle must not write any more.
+    /// Shut once this handle must not write any more; locked until the file is marked as open.
     stripes: Stripes,
-    /// Changes of counters that are not durable yet; `None` in a plain file.
-    overlay: Option<Overlay>,
+    rounds: Rounds,
+    tables: Mutex<Tables>,
+    committed: Mutex<Committed>,
+    /// The mark that was last synced.
+    mark: AtomicU64,
+    /// Changes of counters that the journal has no room for, in their order.
+    spill: Mutex<Vec<Record>>,
     /// Something stands behind the end of the file, until the next checkpoint (F-79).
-    extended: AtomicBool,
-    /// What counters that changed in this epoch did to their pages.
-    effects: Mutex<CounterEffects>,
+    spilled: AtomicBool,
+    /// A segment that is ready to become the newest.
+    prepared: Mutex<Option<Prepared>>,
     /// Pages whose entries were replaced although no records tell how they came to be what they are.
     pages_unverified: AtomicU64,
-    /// Taken before any stripe, and before the overlay: syncs and checkpoints come one after the
-    /// other.
-    committed: Mutex<Committed>,
     /// Adds that the newest segment takes before something has to happen, and how many it has.
     limit: Option<u64>,
     filled: AtomicU64,
     recovery: Option<Recovery>,
+    counters: Counters,
     /// What made this handle stop, and what kind of failure the system called it.
     first_error: OnceLock<(String, Option<std::io::ErrorKind>)>,
 }
@@ -106,13 +132,26 @@ fn load_durable<M: Medium>(medium: &M) -> Result<Loaded> {
     load_with(medium, |bytes, offset| medium.read_past_cache(bytes, offset))
 }
 
-/// Locks a mutex whose owner cannot have left anything half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Makes the cache show the slots that are on the disk, durably: after a sync that failed it may show
+/// a newer one, and a program that reads after a kill would take that for the one that counts, while
+/// the page table that it names is being written over (F-89).
+fn restore_slots<M: Medium>(medium: &M) -> Result<()> {
+    let mut differed = false;
+    for offset in SLOT_OFFSETS {
+        let (mut shown, mut held) = (vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]);
+        medium.read_at(&mut shown, offset).map_err(Error::io("read a state slot"))?;
+        medium.read_past_cache(&mut held, offset).map_err(Error::io("read a state slot"))?;
+        if shown != held {
+            medium.write_at(&held, offset).map_err(Error::io("write the state slot"))?;
+            differed = true;
+        }
+    }
+    if differed { medium.sync().map_err(Error::io("sync the state slot")) } else { Ok(()) }
 }
 
 impl<M: Medium> Engine<M> {
-    /// Opens a medium for writing: recovers what a crash left, then marks it open.
+    /// Opens a medium for writing: recovers what a crash left. A file that was closed in good order
+    /// is left as it is until the first change.
     ///
     /// The caller holds the lock that keeps other writers away.
     pub(crate) fn open(medium: M) -> Result<Self> {
@@ -126,13 +165,22 @@ impl<M: Medium> Engine<M> {
 
     fn open_with(medium: M, verify: bool) -> Result<Self> {
         let (mut engine, loaded, _) = Self::prepare(medium, 1 + SLOTS_TO_CLOSE, read_sound_table)?;
-        engine.start(&loaded, verify)?;
+        if loaded.slot.state == State::Open {
+            engine.recover()?;
+        } else if verify {
+            let slot = &loaded.slot;
+            for index in 0..slot.segments.len() {
+                engine.check_listed(slot, index, None)?.refuse_damage(index)?;
+            }
+            // Some systems allocate a page of a hole as soon as a look-up reads it through the map.
+            engine.medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
+        }
         Ok(engine)
     }
 
     /// Everything that opening does before it looks at data or journal. Whether the page tables are
-    /// sound comes with it: a repair goes on without. The caller is going to write so many slots at
-    /// least.
+    /// sound comes with it: a repair goes on without. The caller is going to write at least this many
+    /// slots.
     ///
     /// Nothing is allocated on the disk here: a file of a few blocks may say that it is terabytes
     /// long, and has to be held against its checksums first (F-82).
@@ -161,64 +209,81 @@ impl<M: Medium> Engine<M> {
             (WhenFull::Refuse, _) => Some(superblock.capacity),
             _ => None,
         };
-        let simple = superblock.shape() == Shape::Fixed
-            && superblock.cells == CellKind::Plain
-            && limit.is_none();
+        let counting = superblock.cells == CellKind::Counting;
+        let simple = superblock.shape() == Shape::Fixed && !counting && limit.is_none();
+        let data_bytes: u64 =
+            segments.all().map(|segment| 8 * segment.data.words().len() as u64).sum();
         let engine = Engine {
             simple,
             fast: if simple { segments.first.data.fast_path() } else { FastPath::None },
             filled: AtomicU64::new(slot.newest().adds),
-            overlay: (superblock.cells == CellKind::Counting).then(Overlay::default),
-            extended: AtomicBool::new(
-                superblock.cells == CellKind::Counting && length > slot.file_bytes,
-            ),
-            effects: Mutex::default(),
+            mark: AtomicU64::new(slot.mark),
+            spill: Mutex::default(),
+            spilled: AtomicBool::new(counting && length > slot.file_bytes),
+            prepared: Mutex::new(None),
             pages_unverified: AtomicU64::new(0),
-            committed: Mutex::new(Committed { slot: slot.clone(), tables, changed: false }),
+            tables: Mutex::new(Tables { tables, frozen: None }),
+            committed: Mutex::new(Committed { slot: slot.clone(), changed: false, frozen_adds: 0 }),
             superblock: superblock.clone(),
             segments,
             journal,
-            stripes: Stripes::default(),
+            stripes: Stripes::new(data_bytes),
+            rounds: Rounds::default(),
             limit,
             recovery: None,
+            counters: Counters::default(),
             first_error: OnceLock::new(),
             medium,
         };
         Ok((engine, loaded, sound))
     }
 
-    /// Brings the file into the state that adds may start from.
-    fn start(&mut self, loaded: &Loaded, verify: bool) -> Result<()> {
-        if loaded.slot.state == State::Open {
-            return self.recover();
+    /// Marks the file as open, before the first change of a session: from here on a crash leaves
+    /// something to recover (F-84).
+    #[cold]
+    fn begin(&self) -> Result<()> {
+        self.refuse_if_dead()?;
+        let mut lead = self.lead()?;
+        if self.medium.sabotaged(Sabotage::AbandonedRoundCounts) {
+            lead.begin_round();
+            lead.finish_round();
         }
-        if verify {
-            let committed = lock(&self.committed);
-            for index in 0..committed.slot.segments.len() {
-                self.check_listed(&committed, index, None)?.refuse_damage(index)?;
-            }
-        }
-        self.fill_holes()?;
-        if self.medium.sabotaged(Sabotage::NoOpenState) {
+        let tables = lock(&self.tables);
+        if !self.stripes.are_locked() {
             return Ok(());
         }
-        self.commit_state(State::Open)
+        let mut committed = lock(&self.committed);
+        if self.medium.sabotaged(Sabotage::NoOpenState) {
+            committed.slot.state = State::Open;
+        } else {
+            self.write_slot(&mut committed.slot, State::Open, false)
+                .map_err(|error| self.poison_with(error))?;
+        }
+        self.start_session(&committed.slot)?;
+        drop((committed, tables));
+        Ok(())
     }
 
-    /// Makes sure that there is space for every byte, once the file is known to be sound.
-    fn fill_holes(&self) -> Result<()> {
-        self.medium.fill_holes().map_err(Error::io("allocate space for the file"))
+    /// Lets adds in: the slot of this epoch is durable.
+    fn start_session(&self, slot: &Slot) -> Result<()> {
+        for segment in self.segments.all() {
+            segment.forget_changes()?;
+        }
+        self.begin_epoch(slot, slot.epoch, 0);
+        self.stripes.unlock();
+        Ok(())
     }
 
     /// Checks the pages of a segment of the slot that the file was opened with. The tables are as
     /// they were read then, damaged or not.
     fn check_listed(
         &self,
-        committed: &Committed,
+        slot: &Slot,
         index: usize,
         journal: Option<&JournalContents>,
     ) -> Result<PageCheck> {
-        let (slot, table) = (&committed.slot, &committed.tables[index]);
+        let tables = lock(&self.tables);
+        let table = &tables.tables[index];
         let extent = slot.segments[index].extent();
         let pages = FilePages::new(&self.medium, index, extent);
         let entries =
@@ -226,7 +291,7 @@ impl<M: Medium> Engine<M> {
         check_pages(&pages, extent.pages, entries, self.judge(slot, index, journal))
     }
 
-    /// What may be believed of a segment of the slot that the file was opened with.
+    /// What may be believed of a segment of a slot.
     fn judge<'a>(
         &self,
         slot: &Slot,
@@ -241,100 +306,9 @@ impl<M: Medium> Engine<M> {
         PageJudge::of(&self.superblock, slot, index, journal, now)
     }
 
-    /// The segments of the last slot, in its order: oldest first.
-    fn listed(&self) -> Vec<&Segment<M>> {
-        self.listed_of(&lock(&self.committed).slot)
-    }
-
     /// The segments of a slot, in its order.
-    fn listed_of(&self, slot: &Slot) -> Vec<&Segment<M>> {
+    fn listed(&self, slot: &Slot) -> Vec<&Segment<M>> {
         slot.segments.iter().map(|segment| self.segments.get(segment.region)).collect()
-    }
-
-    /// Makes every add that returned before this call durable.
-    ///
-    /// `mark` becomes the user's own position; without one the last is kept.
-    pub(crate) fn sync(&self, mark: Option<u64>) -> Result<()> {
-        self.refuse_if_dead()?;
-        let mut committed = lock(&self.committed);
-        self.refuse_if_dead()?;
-        let mark = mark.unwrap_or(committed.slot.mark);
-        if let Some(overlay) = &self.overlay {
-            let stripes = self.all_stripes()?;
-            return self.sync_counters(&mut committed, &stripes, &mut overlay.lock(), mark);
-        }
-        // Threads that add need not wait for a sync that has nothing to do. What may have been added
-        // before this call is seen here without a stripe:
-        // - by this thread, or by one that it has heard of: what happened before is seen.
-        // - by a thread whose cells this one found set when it added the same key, and so wrote no
-        //   record: that thread took its record, or found the journal full, before it stored the
-        //   cells with release (`Words::store`, and the fences in front of wider stores). The fence
-        //   here makes those stores, seen by a relaxed load, order what comes before them.
-        fence(Ordering::Acquire);
-        if !self.journal.has_unsynced() && mark == committed.slot.mark {
-            return Ok(());
-        }
-        let stripes = self.all_stripes()?;
-        self.journal.fill_gaps(&self.medium);
-        if !self.journal.has_room(1) {
-            return self.checkpoint_with_mark(&mut committed, &stripes, mark);
-        }
-        self.journal.append(Record::Sync { mark });
-        // With the stripes held: nobody may write a record behind this one before it is durable, or
-        // a hole in front of it would look like damage (F-91).
-        self.flush_journal()?;
-        committed.slot.mark = mark;
-        Ok(())
-    }
-
-    /// Makes the journal's new records durable, or ends this handle's life.
-    fn flush_journal(&self) -> Result<()> {
-        let mut flushed = self.journal.flush(&self.medium);
-        if flushed.is_err() && self.medium.sabotaged(Sabotage::RetryFailedSync) {
-            flushed = self.journal.flush(&self.medium);
-        }
-        flushed.map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))
-    }
-
-    /// A checkpoint that carries a new mark.
-    fn checkpoint_with_mark(
-        &self,
-        committed: &mut Committed,
-        stripes: &AllStripes<'_>,
-        mark: u64,
-    ) -> Result<()> {
-        let before = std::mem::replace(&mut committed.slot.mark, mark);
-        committed.changed |= mark != before;
-        self.checkpoint_held(committed, stripes, State::Open)
-            .inspect_err(|_| committed.slot.mark = before)
-    }
-
-    /// Brings page tables and slot up to date with the data, durably.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
-        self.checkpoint_to(State::Open)
-    }
-
-    /// A checkpoint after which the file counts as closed in good order.
-    pub(crate) fn close(&self) -> Result<()> {
-        self.checkpoint_to(State::Clean)
-    }
-
-    fn checkpoint_to(&self, state: State) -> Result<()> {
-        self.refuse_if_dead()?;
-        let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        if state == State::Open {
-            committed.slot.expect_numbers(1 + SLOTS_TO_CLOSE)?;
-        }
-        // Held until the checkpoint is done: counters do not change before that.
-        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
-        if let Some(overlay) = &mut overlay {
-            self.log_counters(&mut committed, overlay)?;
-        }
-        match state {
-            State::Open => self.checkpoint_held(&mut committed, &stripes, state),
-            State::Clean => self.close_held(&mut committed, &stripes, Proof::Needed),
-        }
     }
 
     /// Every stripe, so that no add is under way.
@@ -342,11 +316,26 @@ impl<M: Medium> Engine<M> {
         if self.medium.is_forked() {
             return Err(Error::Forked);
         }
-        let stripes = self.stripes.hold_all().ok_or_else(|| self.refusal())?;
-        if self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
-            stripes.open();
+        match self.stripes.hold_all() {
+            Ok(stripes) => {
+                if self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
+                    stripes.open();
+                }
+                Ok(stripes)
+            }
+            Err(Refused::Shut) => Err(self.refusal()),
+            Err(Refused::Locked) => Err(self.locked()),
         }
-        Ok(stripes)
+    }
+
+    /// What the caller did not see to: it [begins](Self::begin) a session first.
+    fn locked(&self) -> Error {
+        unreachable!("a session begins before its first change")
+    }
+
+    /// Begins a session if there is none.
+    fn ensure_begun(&self) -> Result<()> {
+        if self.stripes.are_locked() { self.begin() } else { Ok(()) }
     }
 
     /// Ends this handle's life as a writer: what the disk holds is no longer known.
@@ -384,7 +373,7 @@ impl<M: Medium> Engine<M> {
         Error::Poisoned { first, kind }
     }
 
-    /// Whether a write or sync failed.
+    /// Whether a write or sync failed, or the file was closed.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.stripes.are_shut()
     }
@@ -392,10 +381,16 @@ impl<M: Medium> Engine<M> {
     /// Adds that changed the segments in use, less the keys taken out of them.
     pub(crate) fn adds(&self) -> u64 {
         let committed = lock(&self.committed);
-        committed.slot.adds().saturating_add(self.stripes.adds())
+        let frozen = committed.frozen_adds;
+        committed.slot.adds().saturating_add(frozen).saturating_add(self.stripes.adds())
     }
 
-    /// The slot as it was last written, with the mark as it was last synced.
+    /// The mark that was last synced.
+    pub(crate) fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Acquire)
+    }
+
+    /// The slot as it was last written, with metadata as they were last set.
     pub(crate) fn committed(&self) -> MutexGuard<'_, Committed> {
         lock(&self.committed)
     }
@@ -414,17 +409,6 @@ impl<M: Medium> Engine<M> {
         committed.changed |= committed.slot.metadata != metadata;
         committed.slot.metadata = metadata;
         Ok(())
-    }
-
-    /// Whether adds of this epoch are not in the journal, or the next may not be.
-    #[cfg(test)]
-    fn journal_is_full(&self) -> bool {
-        !self.journal.has_room(0)
-    }
-
-    #[cfg(test)]
-    fn journal_is_nearly_full(&self) -> bool {
-        !self.journal.has_room(1)
     }
 
     /// What recovery found when the file was opened.

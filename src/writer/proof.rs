@@ -1,20 +1,20 @@
 //! Before an entry of a page table is replaced: whether the page is what the old entry and the records
-//! of this epoch make of it (F-86). Without that, a checkpoint would give damage that came to a page
+//! of its epoch make of it (F-86). Without that, a checkpoint would give damage that came to a page
 //! under an open file a checksum of its own.
 //!
 //! A CRC is linear: a bit that changes in a page changes the CRC of the page by what depends on the
 //! place of the bit alone. So the records tell by how much the CRC of each page has changed, without
 //! the page as it was.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use super::{Committed, Engine, lock};
+use super::checkpoint::Frozen;
+use super::{Engine, lock};
 use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS, Verdict};
-use crate::format::{CounterChange, PageEntry, Record};
-use crate::geometry::PAGE_BYTES;
+use crate::format::{PageEntry, Record, Slot};
+use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::storage::{Map, Medium, Sabotage};
 
 /// Bits of a page.
@@ -32,27 +32,54 @@ pub(super) enum Proof {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effect {
     crc: u32,
-    ones: i64,
+    ones: i32,
 }
-
-/// The effects of changed counters, by region and page.
-pub(super) type CounterEffects = HashMap<(usize, usize), Effect>;
 
 impl Effect {
     fn flip(&mut self, bit: u64) {
         self.crc ^= crc_of_bits()[bit as usize];
     }
 
-    /// Adds what a change of a counter does.
-    pub(super) fn add_counter(&mut self, change: &CounterChange) {
-        let first = change.address * 4 % PAGE_BITS;
-        let changed = change.old ^ change.new;
-        (0..4).filter(|bit| changed >> bit & 1 == 1).for_each(|bit| self.flip(first + bit));
-        self.ones += i64::from(change.new != 0) - i64::from(change.old != 0);
+    fn explains(&self, old: PageEntry, new: PageEntry) -> bool {
+        let ones = i64::from(old.ones) + i64::from(self.ones);
+        old.crc ^ self.crc == new.crc && ones == i64::from(new.ones)
+    }
+}
+
+/// What records did to the pages of a segment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Effects(Vec<Effect>);
+
+impl Effects {
+    fn page(&mut self, pages: u64, page: usize) -> &mut Effect {
+        if self.0.is_empty() {
+            self.0.resize(pages as usize, Effect::default());
+        }
+        &mut self.0[page]
     }
 
-    fn explains(&self, old: PageEntry, new: PageEntry) -> bool {
-        old.crc ^ self.crc == new.crc && i64::from(old.ones) + self.ones == i64::from(new.ones)
+    /// Adds what a word of counters that changes does.
+    pub(super) fn add_word(&mut self, geometry: &Geometry, word: usize, before: u64, after: u64) {
+        let effect = self.page(geometry.pages(), word / PAGE_WORDS);
+        let first = (word % PAGE_WORDS) as u64 * 64;
+        let mut changed = before ^ after;
+        while changed != 0 {
+            effect.flip(first + u64::from(changed.trailing_zeros()));
+            changed &= changed - 1;
+        }
+        let in_use = |word: u64| {
+            let halves = word | word >> 1;
+            ((halves | halves >> 2) & 0x1111_1111_1111_1111).count_ones().cast_signed()
+        };
+        effect.ones += in_use(after) - in_use(before);
+    }
+
+    fn of(&self, page: usize) -> Effect {
+        self.0.get(page).copied().unwrap_or_default()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.fill(Effect::default());
     }
 }
 
@@ -78,68 +105,68 @@ impl<M: Medium> Engine<M> {
     }
 
     /// An error unless the new entries of pages, given for each segment, are what the old ones and
-    /// the records of this epoch make of them. Where cells were set without a record, a page that
+    /// the records of the epoch make of them. Where cells were set without a record, a page that
     /// has gained more than is explained is counted as not verified.
     pub(super) fn prove_pages(
         &self,
-        committed: &Committed,
+        tables: &[Vec<PageEntry>],
+        slot: &Slot,
+        frozen: &Frozen,
         fresh: &[Vec<(usize, PageEntry)>],
     ) -> Result<()> {
         if self.medium.sabotaged(Sabotage::NoProof) || fresh.iter().all(Vec::is_empty) {
             return Ok(());
         }
+        let plain = self.superblock.cells == CellKind::Plain;
         let newest = fresh.len() - 1;
-        let counted = lock(&self.effects);
-        let logged = match self.overlay {
-            Some(_) => Vec::new(),
-            None => self.logged_effects(committed.tables[newest].len()),
-        };
-        let unlogged = self.overlay.is_none() && self.journal.is_overflowed();
+        let logged = if plain { self.logged_effects(slot, frozen) } else { Effects::default() };
         let (mut unverified, mut doubtful) = (0, Vec::new());
         for (index, pages) in fresh.iter().enumerate() {
-            let region = committed.slot.segments[index].region;
+            let segment = self.segments.get(slot.segments[index].region);
+            let counted = lock(&segment.effects);
             for &(page, new) in pages {
-                let effect = match self.overlay {
-                    Some(_) => counted.get(&(region, page)).copied(),
-                    None if index == newest => logged.get(page).copied(),
-                    None => None,
-                }
-                .unwrap_or_default();
-                let old = committed.tables[index][page];
-                let gained = i64::from(new.ones) - effect.ones > i64::from(old.ones);
+                let effect = if !plain {
+                    counted[1].of(page)
+                } else if index == newest {
+                    logged.of(page)
+                } else {
+                    Effect::default()
+                };
+                let old = tables[index][page];
+                let explained = i64::from(old.ones) + i64::from(effect.ones);
                 if effect.explains(old, new) {
                     continue;
                 }
-                if unlogged && index == newest && gained {
+                let gained = i64::from(new.ones) > explained;
+                if plain && frozen.unlogged && index == newest && gained {
                     unverified += 1;
                 } else {
                     doubtful.push((index, page, new));
                 }
             }
         }
-        drop(counted);
-        unverified += self.judge_doubtful(committed, &doubtful)?;
+        unverified += self.judge_doubtful(tables, slot, frozen, &doubtful)?;
         self.pages_unverified.fetch_add(unverified, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What the records of this epoch did to the pages of the newest segment of a plain file. Cells
-    /// that two threads claimed at the same time count twice: who finds a page unexplained looks
-    /// again.
-    fn logged_effects(&self, pages: usize) -> Vec<Effect> {
-        let geometry = *self.segments.newest().data.geometry();
-        let mut effects = vec![Effect::default(); pages];
+    /// What the records of an epoch did to the pages of the newest segment of a plain file. Cells
+    /// that two threads claimed at the same time count twice: pages that seem unexplained are looked
+    /// at again.
+    fn logged_effects(&self, slot: &Slot, frozen: &Frozen) -> Effects {
+        let geometry = slot.newest().geometry;
+        let mut effects = Effects::default();
         let mut last = None;
-        for index in 0..self.journal.records() {
-            let Some(record) = self.journal.read(index) else { continue };
-            let Record::Key { hash, mask } = record else { continue };
+        for index in 0..frozen.records {
+            let record = self.journal.read_of(frozen.half, frozen.epoch, index);
+            let Some(record @ Record::Key { hash, mask }) = record else { continue };
             // It repeats the one before it (F-77).
             if last.replace(record) == Some(record) {
                 continue;
             }
             for row in (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1) {
                 let address = geometry.address(hash, row);
-                let effect = &mut effects[(address / PAGE_BITS) as usize];
+                let effect = effects.page(geometry.pages(), (address / PAGE_BITS) as usize);
                 effect.flip(address % PAGE_BITS);
                 effect.ones += 1;
             }
@@ -149,38 +176,47 @@ impl<M: Medium> Engine<M> {
 
     /// Judges pages that the sum of their records' effects does not explain by each of the cells;
     /// how many of them cannot be verified.
+    ///
+    /// Adds may go on: the pages as they are now are held against the records of both halves. A page
+    /// that is right now was right at the boundary.
     fn judge_doubtful(
         &self,
-        committed: &Committed,
+        tables: &[Vec<PageEntry>],
+        slot: &Slot,
+        frozen: &Frozen,
         doubtful: &[(usize, usize, PageEntry)],
     ) -> Result<u64> {
         if doubtful.is_empty() {
             return Ok(0);
         }
-        // What counters are in a journal and behind it was summed up exactly.
-        let journal = match self.overlay {
-            Some(_) => None,
-            None => Some(JournalContents::read(&self.medium, &self.superblock, &committed.slot)?),
+        let copy = |&(index, page, _): &(usize, usize, PageEntry)| {
+            let words = self.segments.get(slot.segments[index].region).data.words();
+            let mut bytes = vec![0; PAGE_BYTES as usize];
+            words.copy(page * PAGE_WORDS, &mut bytes);
+            bytes
         };
-        let listed = self.listed_of(&committed.slot);
+        // Copied before the journal is read, so that it explains every cell of the copies.
+        let copies: Vec<Vec<u8>> = doubtful.iter().map(copy).collect();
+        let mut journal = None;
+        // What changes of counters did was summed up exactly.
+        if self.superblock.cells == CellKind::Plain {
+            journal = Some(JournalContents::read(&self.medium, &self.superblock, slot)?);
+        }
         let (mut unverified, mut damaged) = (0, Vec::new());
-        let mut bytes = [0; PAGE_BYTES as usize];
-        for &(index, page, new) in doubtful {
-            let old = committed.tables[index][page];
+        for (&(index, page, new), bytes) in doubtful.iter().zip(&copies) {
+            let old = tables[index][page];
             let verdict = match &journal {
                 None => Verdict::Damaged { lost: new.ones < old.ones },
                 Some(journal) => {
-                    let words = listed[index].data.words();
-                    words.copy(page * PAGE_WORDS, &mut bytes);
-                    let judge = self.judge(&committed.slot, index, Some(journal));
-                    // All that the records say is there as well.
-                    let mut cells = journal.changes[index].page(page as u64).after();
-                    let whole = cells.all(|patch| {
-                        let word = words.load(patch.word);
+                    let data = &self.segments.get(slot.segments[index].region).data;
+                    // All that the records say is there as well, or is about to be.
+                    let whole = journal.changes[index].page(page as u64).after().all(|patch| {
+                        let word = data.words().load(patch.word);
                         patch.apply(word) == word
+                            || (!frozen.held && self.is_under_way(data, patch))
                     });
                     if whole {
-                        judge.judge(page as u64, &bytes, old)
+                        self.judge(slot, index, Some(journal)).judge(page as u64, bytes, old)
                     } else {
                         Verdict::Damaged { lost: true }
                     }
@@ -201,6 +237,14 @@ impl<M: Medium> Engine<M> {
                 lost,
             }),
         }
+    }
+
+    /// Whether the cells of a record come yet: an add writes its record first.
+    fn is_under_way(&self, data: &impl Map, patch: crate::file::Patch) -> bool {
+        // No add is under way once the gate was closed.
+        drop(self.stripes.hold_all());
+        let word = data.words().load(patch.word);
+        patch.apply(word) == word
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::proof::Proof;
-use super::{Engine, Segment, lock};
+use super::{Engine, lock, restore_slots};
 use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS};
 use crate::format::{Slot, State};
+use crate::geometry::CellKind;
 use crate::storage::{Map, Medium, Sabotage};
 
 /// What recovery found and did when a crashed file was opened for writing.
@@ -14,7 +15,7 @@ use crate::storage::{Map, Medium, Sabotage};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Records found in the journal: an add each, or in a counting file the change of one counter.
+    /// Records found in the journal: an add each, in a counting file an add or a removal.
     pub records_replayed: u64,
     /// Records lost from the end of the journal, none of which had been synced.
     pub records_missing: u64,
@@ -37,29 +38,34 @@ impl<M: Medium> Engine<M> {
             journal.refuse_hole()?;
         }
         if self.medium.sabotaged(Sabotage::ReplayBeforeCheck) {
-            self.replay(&journal);
+            self.replay(&slot, &journal);
         }
         let (mut exact, mut unverifiable) = (0, Vec::new());
         for index in 0..slot.segments.len() {
-            let check = self.check_listed(&lock(&self.committed), index, Some(&journal))?;
+            let check = self.check_listed(&slot, index, Some(&journal))?;
             check.refuse_damage(index)?;
             exact += check.exact;
             unverifiable.push(check.unverifiable);
         }
-        self.fill_holes()?;
+        self.medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
+        if !self.medium.sabotaged(Sabotage::LeaveCachedSlots) {
+            restore_slots(&self.medium)?;
+        }
         // Counters may only change in the data once the disk holds what explains that (F-98).
-        if self.overlay.is_some() && !self.medium.sabotaged(Sabotage::TrustCachedJournal) {
-            let rewritten = self.journal.rewrite(journal.extent);
-            rewritten
-                .and_then(|()| self.rewrite_beyond(&slot, journal.extent))
+        if self.superblock.cells == CellKind::Counting
+            && !self.medium.sabotaged(Sabotage::TrustCachedJournal)
+        {
+            self.journal
+                .rewrite(slot.epoch, journal.extents)
+                .and_then(|()| self.rewrite_spill(&slot, journal.extents[0]))
                 .map_err(Error::io("sync the journal"))?;
         }
-        self.replay(&journal);
-        for (segment, pages) in self.listed().into_iter().zip(&unverifiable) {
-            pages.iter().for_each(|&page| segment.mark_dirty(page as usize * PAGE_WORDS));
+        self.replay(&slot, &journal);
+        for (segment, pages) in self.listed(&slot).into_iter().zip(&unverifiable) {
+            pages.iter().for_each(|&page| segment.prepare(page as usize * PAGE_WORDS));
         }
         if !self.medium.sabotaged(Sabotage::NoRewriteInRecovery) {
-            self.rewrite_dirty_pages();
+            self.rewrite_dirty_pages(&slot);
         }
         let report = Recovery {
             records_replayed: journal.keys,
@@ -69,25 +75,30 @@ impl<M: Medium> Engine<M> {
             mark: journal.mark.unwrap_or(slot.mark),
         };
         let mut committed = lock(&self.committed);
-        committed.slot.mark = report.mark;
-        committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
-        committed.slot.unverifiable_pages =
-            committed.slot.unverifiable_pages.saturating_add(report.pages_unverifiable);
-        self.count_replayed(&mut committed.slot, journal.keys);
-        if self.medium.sabotaged(Sabotage::NoCheckpointAfterRecovery) {
-            self.journal.restart(&self.medium, &self.superblock, &committed.slot);
-        } else {
-            let stripes = self.all_stripes()?;
-            self.commit(&mut committed, &stripes, State::Open, Proof::Done)?;
-        }
+        let kept = &mut committed.slot;
+        kept.recoveries = kept.recoveries.saturating_add(1);
+        kept.unverifiable_pages = kept.unverifiable_pages.saturating_add(report.pages_unverifiable);
+        self.count_replayed(kept, journal.keys);
         drop(committed);
+        self.mark.store(report.mark, Ordering::Release);
+        self.stripes.unlock();
+        let stripes = self.all_stripes()?;
+        if self.medium.sabotaged(Sabotage::NoCheckpointAfterRecovery) {
+            self.begin_epoch(&slot, slot.epoch, 0);
+        } else {
+            self.commit(&mut lock(&self.tables), &stripes, State::Open, Proof::Done)?;
+        }
+        drop(stripes);
+        for segment in self.segments.all() {
+            segment.forget_changes()?;
+        }
         self.recovery = Some(report);
         Ok(())
     }
 
     /// Counts the adds of a replayed journal. Changes of counters tell nothing of keys.
     pub(super) fn count_replayed(&self, slot: &mut Slot, records: u64) {
-        if self.overlay.is_none() {
+        if self.superblock.cells == CellKind::Plain {
             let newest = slot.newest_mut();
             newest.count(records);
             self.filled.store(newest.adds, Ordering::Relaxed);
@@ -95,20 +106,20 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Writes what the journal says into the data.
-    pub(super) fn replay(&self, journal: &JournalContents) {
-        for (segment, changes) in self.listed().into_iter().zip(&journal.changes) {
-            changes.apply(&segment.data, |word| segment.mark_dirty(word));
+    pub(super) fn replay(&self, slot: &Slot, journal: &JournalContents) {
+        for (segment, changes) in self.listed(slot).into_iter().zip(&journal.changes) {
+            changes.apply(&segment.data, |word| segment.prepare(word));
         }
     }
 
     /// Stores a word of every changed page again: after a failed write-back the page cache may
     /// hold what the disk does not, and a page that is clean in the cache would never be written.
-    pub(super) fn rewrite_dirty_pages(&self) {
-        for Segment { data, dirty, .. } in self.listed() {
-            for page in dirty.pages() {
+    pub(super) fn rewrite_dirty_pages(&self, slot: &Slot) {
+        for segment in self.listed(slot) {
+            for page in segment.pages.dirty() {
                 let start = page * PAGE_WORDS;
                 // One word dirties its page; the write-back is of whole pages.
-                data.store(start, data.words().load(start));
+                segment.data.store(start, segment.data.words().load(start));
             }
         }
     }

@@ -1,10 +1,12 @@
 //! Making a damaged file usable again: never a wrong "no", at the price of more "maybe" (F-99).
 
+use std::sync::atomic::Ordering;
+
 use super::proof::Proof;
-use super::{Engine, lock};
+use super::{Engine, lock, restore_slots};
 use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS, read_table_as_it_is};
-use crate::format::{Epoch, RECORD_WORDS, Record, SLOTS_TO_CLOSE, State};
+use crate::format::{Epoch, Record, SLOTS_TO_CLOSE, SegmentRecord, Slot, State};
 use crate::geometry::Geometry;
 use crate::storage::{Map, Medium};
 
@@ -30,10 +32,9 @@ pub(crate) struct Repaired {
 impl<M: Medium> Engine<M> {
     /// Opens a damaged medium, mends what can be mended and closes it in good order.
     pub(crate) fn repair(medium: M) -> Result<Repaired> {
-        let (mut engine, loaded, table) =
-            Self::prepare(medium, SLOTS_TO_CLOSE, |medium, record| {
-                read_table_as_it_is(medium, record)
-            })?;
+        let (engine, loaded, table) = Self::prepare(medium, SLOTS_TO_CLOSE, |medium, record| {
+            read_table_as_it_is(medium, record)
+        })?;
         let open = loaded.slot.state == State::Open;
         let mut repaired = Repaired {
             crashed: open,
@@ -42,24 +43,25 @@ impl<M: Medium> Engine<M> {
             table: table.is_err(),
             ..Repaired::default()
         };
+        let slot = loaded.slot;
         let mut journal = JournalContents::default();
         if open {
-            journal = engine.read_journal_mending(&mut repaired)?;
+            journal = engine.read_journal_mending(&slot, &mut repaired)?;
+            engine.mark.store(journal.mark.unwrap_or(slot.mark), Ordering::Release);
             let mut committed = lock(&engine.committed);
-            committed.slot.mark = journal.mark.unwrap_or(committed.slot.mark);
             committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
             engine.count_replayed(&mut committed.slot, journal.keys);
         }
         // For each segment, the pages to be filled.
-        let damaged = engine.damaged_pages(&journal, repaired.records_lost)?;
+        let damaged = engine.damaged_pages(&slot, &journal, repaired.records_lost)?;
         let mut first = 0;
-        for (segment, pages) in engine.listed().into_iter().zip(&damaged) {
+        for (segment, pages) in engine.listed(&slot).into_iter().zip(&damaged) {
             repaired.pages.extend(pages.iter().map(|page| first + page));
             first += (segment.data.words().len() / PAGE_WORDS) as u64;
         }
         let sound = !open && !repaired.slot && !repaired.table && repaired.pages.is_empty();
         if !sound {
-            engine.mend(&journal, &damaged, repaired.table)?;
+            engine.mend(&slot, &journal, &damaged, repaired.table)?;
         }
         Ok(repaired)
     }
@@ -69,53 +71,61 @@ impl<M: Medium> Engine<M> {
     ///
     /// Recovery takes bits too many for adds that were not synced. Here damage is suspected, and a
     /// page that has lost bits may have gained others: only what is exact is kept.
-    fn damaged_pages(&self, journal: &JournalContents, all: bool) -> Result<Vec<Vec<u64>>> {
-        let committed = lock(&self.committed);
-        (0..committed.slot.segments.len())
-            .map(|index| {
-                if all {
-                    return Ok((0..committed.tables[index].len() as u64).collect());
-                }
-                self.check_listed(&committed, index, Some(journal)).map(|it| it.doubtful())
-            })
-            .collect()
+    fn damaged_pages(
+        &self,
+        slot: &Slot,
+        journal: &JournalContents,
+        all: bool,
+    ) -> Result<Vec<Vec<u64>>> {
+        let damaged = |(index, segment): (usize, &SegmentRecord)| {
+            if all {
+                return Ok((0..segment.geometry.pages()).collect());
+            }
+            self.check_listed(slot, index, Some(journal)).map(|check| check.doubtful())
+        };
+        slot.segments.iter().enumerate().map(damaged).collect()
     }
 
     /// Fills the damaged pages, writes tables and slot, and closes.
     fn mend(
-        &mut self,
+        &self,
+        slot: &Slot,
         journal: &JournalContents,
         damaged: &[Vec<u64>],
         every_table: bool,
     ) -> Result<()> {
-        self.fill_holes()?;
-        self.replay(journal);
-        for (segment, pages) in self.listed().into_iter().zip(damaged) {
+        self.medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
+        restore_slots(&self.medium)?;
+        self.replay(slot, journal);
+        for (segment, pages) in self.listed(slot).into_iter().zip(damaged) {
             for &page in pages {
+                segment.prepare(page as usize * PAGE_WORDS);
                 fill_page(segment.data.geometry(), &segment.data, page);
-                segment.mark_dirty(page as usize * PAGE_WORDS);
             }
             if every_table {
                 let words = segment.data.words().len();
-                (0..words).step_by(PAGE_WORDS).for_each(|word| segment.mark_dirty(word));
+                (0..words).step_by(PAGE_WORDS).for_each(|word| segment.prepare(word));
             }
         }
-        self.rewrite_dirty_pages();
-        let mut committed = lock(&self.committed);
-        let slot = &mut committed.slot;
+        self.rewrite_dirty_pages(slot);
         let pages: usize = damaged.iter().map(Vec::len).sum();
-        slot.repaired_pages = slot.repaired_pages.saturating_add(pages as u64);
-        // Also if nothing but a slot that does not count is to be written again.
-        committed.changed = true;
+        let mut committed = lock(&self.committed);
+        let kept = &mut committed.slot;
+        kept.repaired_pages = kept.repaired_pages.saturating_add(pages as u64);
+        drop(committed);
+        self.stripes.unlock();
         let stripes = self.all_stripes()?;
-        self.close_held(&mut committed, &stripes, Proof::Done)
+        self.close_held(&mut lock(&self.tables), &stripes, Proof::Done)
     }
 
     /// Reads the journal, putting single flipped bits right.
-    fn read_journal_mending(&self, repaired: &mut Repaired) -> Result<JournalContents> {
-        let slot = lock(&self.committed).slot.clone();
+    fn read_journal_mending(
+        &self,
+        slot: &Slot,
+        repaired: &mut Repaired,
+    ) -> Result<JournalContents> {
         let (superblock, medium) = (&self.superblock, &self.medium);
-        let mut journal = match JournalContents::read(medium, superblock, &slot) {
+        let mut journal = match JournalContents::read(medium, superblock, slot) {
             // Records that contradict each other, or name what is not there: none can be trusted.
             Err(Error::Journal { .. }) => {
                 repaired.records_lost = true;
@@ -125,10 +135,10 @@ impl<M: Medium> Engine<M> {
         };
         if journal.hole.is_some() {
             let mut corrected = 0;
-            // Behind the last record is free space: nothing there was a record of this epoch.
-            let extent = journal.extent;
+            // Behind the last record is free space: nothing there was a record of these epochs.
+            let extent = journal.extents[0].max(journal.extents[1]);
             journal =
-                JournalContents::read_mending(medium, superblock, &slot, |epoch, index, words| {
+                JournalContents::read_mending(medium, superblock, slot, |epoch, index, words| {
                     let record =
                         (u64::from(index) < extent).then(|| correct(epoch, index, words)).flatten();
                     corrected += u64::from(record.is_some());
@@ -143,11 +153,11 @@ impl<M: Medium> Engine<M> {
 }
 
 /// The record that differs from these words in one bit.
-fn correct(epoch: Epoch, index: u32, words: [u64; RECORD_WORDS]) -> Option<Record> {
-    (0..64 * RECORD_WORDS).find_map(|bit| {
-        let mut flipped = words;
+fn correct(epoch: Epoch, index: u32, words: &[u64]) -> Option<Record> {
+    (0..64 * words.len()).find_map(|bit| {
+        let mut flipped = words.to_vec();
         flipped[bit / 64] ^= 1 << (bit % 64);
-        epoch.decode(index, flipped)
+        epoch.decode(index, &flipped)
     })
 }
 

@@ -1,18 +1,37 @@
-//! New segments: a growing filter appends one, a rotating one puts one in the place of its oldest.
+//! New segments: a growing filter appends one, a rotating one puts one in the place of its oldest
+//! (F-131, F-132).
+//!
+//! The next segment is allocated and zeroed ahead of need, in the background. Then a rollover is a
+//! checkpoint of what little changed since the last, and a slot: adds wait for that.
 
 use std::sync::atomic::Ordering;
 
-use super::{Committed, Engine, Overlay, Segment, lock};
+use super::proof::Proof;
+use super::{Engine, Segment, Tables, lock};
 use crate::error::{Error, Result};
 use crate::file::{Active, SegmentSet};
 use crate::format::{
-    Extent, MAX_SEGMENTS, PageEntry, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State, Superblock,
-    encode_table, region_count, region_extent, region_places,
+    Extent, MAX_SEGMENTS, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
+    Superblock, encode_table, region_count, region_extent, region_places,
 };
-use crate::geometry::{Geometry, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
 use crate::plan::{self, Plan};
 use crate::storage::{Medium, Sabotage};
-use crate::sync::AllStripes;
+use crate::sync::MutexGuard;
+
+/// A segment that is empty, durably, and that no slot lists.
+pub(super) struct Prepared {
+    record: SegmentRecord,
+    table: Vec<PageEntry>,
+    /// Length of the file with it.
+    file_bytes: u64,
+}
+
+/// Dirty pages from which on a checkpoint with adds going on comes before the one that they wait for.
+const MANY_PAGES: usize = 16;
+
+/// Adds of a segment below which preparing the next one ahead is not worth it.
+const FEW_ADDS: u64 = 4096;
 
 impl<M: Medium> Engine<M> {
     /// Maps every region of the file that may be used.
@@ -32,133 +51,65 @@ impl<M: Medium> Engine<M> {
         Ok(set)
     }
 
-    /// Adds that the newest segment of a growing filter takes.
-    pub(super) fn growth_limit(&self) -> u64 {
-        let newest = self.segments.active().newest as u32;
-        plan::growth_capacity(self.superblock.capacity, newest)
-    }
-
-    /// Appends a segment if the newest one is full.
-    pub(super) fn grow(&self) -> Result<()> {
-        self.refuse_if_dead()?;
-        let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        // Changes of counters that were not synced stay so: the mark that goes with them is not known.
-        let _overlay = self.overlay.as_ref().map(Overlay::lock);
-        if self.filled.load(Ordering::Relaxed) < self.growth_limit() {
-            return Ok(());
-        }
-        let index = committed.slot.segments.len();
-        if index == MAX_SEGMENTS {
-            return Err(Error::Full {
-                capacity: self.superblock.capacity,
-                reason: "a file has at most 32 segments; build one for more keys",
-            });
-        }
-        // One that ends the epoch, and the one that lists the new segment.
-        committed.slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
-        let plan = next_plan(&self.superblock, &committed.slot)?;
-        let geometry = plan.geometry().with_cells(self.superblock.cells);
-        let extent = Extent::of(&geometry, committed.slot.file_bytes);
-        self.checkpoint_held(&mut committed, &stripes, State::Open)?;
-        // Nothing of the file counts yet that this changes: without space it stays as it is.
-        self.medium
-            .extend(extent.offset, extent.end())
-            .map_err(Error::io("extend the file for a further segment"))?;
-        let record = SegmentRecord {
-            geometry,
-            capacity: plan.capacity().unwrap_or(0),
-            adds: 0,
-            offset: extent.offset,
-            region: index,
-            table: 0,
-            table_crc: 0,
-            ones: 0,
-        };
-        let segment = Segment::map(&self.medium, geometry, extent)?;
-        self.segments.add(index, segment);
-        let slot = committed.slot.clone();
-        let slot = Slot { file_bytes: extent.end(), ..slot };
-        let active = Active { newest: index, count: index + 1 };
-        self.roll_over(&mut committed, &stripes, slot, record, active)
-    }
-
-    /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
-    pub(crate) fn rotate(&self) -> Result<()> {
-        self.refuse_if_dead()?;
-        let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        self.rotate_held(&mut committed, stripes, true)
-    }
-
-    /// Rotates if the newest generation has as many adds as it takes.
-    pub(super) fn rotate_when_full(&self) -> Result<()> {
-        self.refuse_if_dead()?;
-        let mut committed = lock(&self.committed);
-        let stripes = self.all_stripes()?;
-        if self.filled.load(Ordering::Relaxed) < self.superblock.rotate_after {
-            return Ok(());
-        }
-        self.rotate_held(&mut committed, stripes, false)
-    }
-
-    /// Rotates, after a sync if `sync` says so: a rotation that comes by itself must not make changes
-    /// of counters durable whose mark is not known.
-    fn rotate_held(
-        &self,
-        committed: &mut Committed,
-        stripes: AllStripes<'_>,
-        sync: bool,
-    ) -> Result<()> {
-        let Shape::Rotating(generations) = self.superblock.shape() else {
-            let reason = "only a filter made with generations rotates";
-            return Err(Error::parameter("rotate", "done on this file", reason));
-        };
-        committed.slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
-        let mut overlay = self.overlay.as_ref().map(Overlay::lock);
-        if let Some(overlay) = overlay.as_mut().filter(|_| sync) {
-            self.log_counters(committed, overlay)?;
-        }
-        self.checkpoint_held(committed, &stripes, State::Open)?;
-        let mut slot = committed.slot.clone();
-        let spare = (slot.newest().region + 1) % (generations as usize + 1);
-        let extent = region_extent(&self.superblock, &slot, spare);
-        if !self.medium.sabotaged(Sabotage::SpareNotZeroed) {
-            self.write_zeros(extent.data(), extent.end())
-                .map_err(|error| self.poison_with(error))?;
-        }
-        let record = SegmentRecord {
-            adds: 0,
-            offset: extent.offset,
-            region: spare,
-            table: 0,
-            ones: 0,
-            ..slot.newest().clone()
-        };
-        if slot.segments.len() as u64 == generations {
-            let dropped = slot.segments.remove(0);
-            if let Some(overlay) = &mut overlay {
-                self.forget_region(overlay, dropped.region);
+    /// Adds that the newest segment takes before another becomes the newest.
+    pub(super) fn rollover_limit(&self) -> u64 {
+        match self.superblock.shape() {
+            Shape::Growing => {
+                let newest = self.segments.active().newest as u32;
+                plan::growth_capacity(self.superblock.capacity, newest)
             }
-            committed.tables.remove(0);
+            _ => self.superblock.rotate_after,
         }
-        let active = Active { newest: spare, count: slot.segments.len() + 1 };
-        self.roll_over(committed, &stripes, slot, record, active)
     }
 
-    /// Makes an empty segment durable, then the slot that lists it as the newest.
-    fn roll_over(
-        &self,
-        committed: &mut Committed,
-        stripes: &AllStripes<'_>,
-        mut slot: Slot,
-        mut record: SegmentRecord,
-        active: Active,
-    ) -> Result<()> {
+    /// Whether the next segment should be prepared.
+    pub(super) fn wants_segment(&self) -> bool {
+        let rolls = match self.superblock.shape() {
+            Shape::Growing => self.segments.active().count < MAX_SEGMENTS,
+            Shape::Rotating(_) => self.superblock.rotate_after > 0,
+            Shape::Fixed => false,
+        };
+        let limit = self.rollover_limit();
+        rolls
+            && limit >= FEW_ADDS
+            && self.filled.load(Ordering::Relaxed) >= limit - limit / 4
+            && lock(&self.prepared).is_none()
+    }
+
+    /// Allocates and zeroes the next segment, if there is one to come.
+    pub(super) fn prepare_segment(&self) -> Result<()> {
+        let mut prepared = lock(&self.prepared);
+        if prepared.is_none() {
+            let slot = lock(&self.committed).slot.clone();
+            *prepared = Some(self.prepare_after(&slot)?);
+        }
+        Ok(())
+    }
+
+    /// Prepares the segment that comes after those of a slot.
+    fn prepare_after(&self, slot: &Slot) -> Result<Prepared> {
+        let record = match self.superblock.shape() {
+            Shape::Rotating(generations) => {
+                let spare = (slot.newest().region + 1) % (generations as usize + 1);
+                let extent = region_extent(&self.superblock, slot, spare);
+                if !self.medium.sabotaged(Sabotage::SpareNotZeroed) {
+                    self.write_zeros(extent.data(), extent.end())
+                        .map_err(|error| self.poison_with(error))?;
+                }
+                SegmentRecord {
+                    adds: 0,
+                    offset: extent.offset,
+                    region: spare,
+                    table: 0,
+                    ones: 0,
+                    ..slot.newest().clone()
+                }
+            }
+            _ => self.extend_for_segment(slot)?,
+        };
         let extent = record.extent();
         let table = vec![PageEntry::empty(); extent.pages as usize];
-        let (bytes, crc, _) = encode_table(&table);
-        record.table_crc = crc;
+        let (bytes, table_crc, _) = encode_table(&table);
         let in_one_sync = self.medium.sabotaged(Sabotage::SegmentAndSlotInOneSync);
         let prepare = || {
             self.medium.write_at(&bytes, extent.table(0))?;
@@ -167,15 +118,129 @@ impl<M: Medium> Engine<M> {
         prepare().map_err(|error| {
             self.poison_with(Error::Io { action: "prepare a further segment", error })
         })?;
-        slot.segments.push(record);
-        committed.tables.push(table);
-        committed.slot = slot;
-        self.write_slot(&mut committed.slot, State::Open)
-            .map_err(|error| self.poison_with(error))?;
+        let file_bytes = slot.file_bytes.max(extent.end());
+        Ok(Prepared { record: SegmentRecord { table_crc, ..record }, table, file_bytes })
+    }
+
+    /// Extends a growing file for its next segment.
+    fn extend_for_segment(&self, slot: &Slot) -> Result<SegmentRecord> {
+        let index = slot.segments.len();
+        if index == MAX_SEGMENTS {
+            return Err(Error::Full {
+                capacity: self.superblock.capacity,
+                reason: "a file has at most 32 segments; build one for more keys",
+            });
+        }
+        let plan = next_plan(&self.superblock, slot)?;
+        let geometry = plan.geometry().with_cells(self.superblock.cells);
+        let extent = Extent::of(&geometry, slot.file_bytes);
+        // Nothing of the file counts yet that this changes: without space it stays as it is.
+        self.medium
+            .extend(extent.offset, extent.end())
+            .map_err(Error::io("extend the file for a further segment"))?;
+        Ok(SegmentRecord {
+            geometry,
+            capacity: plan.capacity().unwrap_or(0),
+            adds: 0,
+            offset: extent.offset,
+            region: index,
+            table: 0,
+            table_crc: 0,
+            ones: 0,
+        })
+    }
+
+    /// What the newest segment being full leads to, in a filter that grows or rotates by itself.
+    pub(super) fn roll_over_when_full(&self) -> Result<()> {
+        self.roll_over(|| self.filled.load(Ordering::Relaxed) >= self.rollover_limit(), false)
+    }
+
+    /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
+    pub(crate) fn rotate(&self) -> Result<()> {
+        self.refuse_if_dead()?;
+        let Shape::Rotating(_) = self.superblock.shape() else {
+            let reason = "only a filter made with generations rotates";
+            return Err(Error::parameter("rotate", "done on this file", reason));
+        };
+        self.roll_over(|| true, true)
+    }
+
+    /// Makes another segment the newest, if that is still called for; after a sync if `sync` says so:
+    /// a rollover that comes by itself must not make changes of counters durable whose mark is not
+    /// known.
+    fn roll_over(&self, called_for: impl Fn() -> bool, sync: bool) -> Result<()> {
+        self.ensure_begun()?;
+        let mut lead = self.lead()?;
+        if !called_for() {
+            return Ok(());
+        }
+        let counting = self.superblock.cells == CellKind::Counting;
+        if counting && sync {
+            let mark = lead.begin_round();
+            self.sync_round(mark)?;
+            lead.finish_round();
+        }
+        let mut tables = lock(&self.tables);
+        self.finish_frozen(&mut tables)?;
+        // One that ends the epoch, and perhaps one before it.
+        lock(&self.committed).slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
+        self.prepare_segment()?;
+        let dirty = self.segments.all().map(|segment| segment.pages.dirty().count()).sum::<usize>();
+        if !counting && dirty >= MANY_PAGES {
+            self.boundary_round(&mut lead, &mut tables)?;
+            self.finish_frozen(&mut tables)?;
+        }
+        let prepared = lock(&self.prepared);
+        self.activate(&mut tables, prepared)
+    }
+
+    /// Lists the prepared segment as the newest.
+    fn activate(
+        &self,
+        tables: &mut Tables,
+        mut prepared: MutexGuard<'_, Option<Prepared>>,
+    ) -> Result<()> {
+        // A spill may have taken its place.
+        let slot = lock(&self.committed).slot.clone();
+        let Prepared { record, table, file_bytes } = match prepared.take() {
+            Some(prepared) => prepared,
+            None => self.prepare_after(&slot)?,
+        };
+        if self.superblock.shape() == Shape::Growing {
+            let segment = Segment::map(&self.medium, record.geometry, record.extent())?;
+            self.segments.add(record.region, segment);
+        } else {
+            self.segments.get(record.region).forget_changes()?;
+        }
+        let dropped = match self.superblock.shape() {
+            Shape::Rotating(generations) if slot.segments.len() as u64 == generations => {
+                Some(slot.segments[0].region)
+            }
+            _ => None,
+        };
+        let stripes = self.all_stripes()?;
+        // Changes of counters that are not synced stay so: the mark that goes with them is not known.
+        let mut unsynced = self.unsynced_changes();
+        unsynced.retain(|record| match record {
+            Record::Change(change) => Some(change.region as usize) != dropped,
+            _ => false,
+        });
+        let active = Active {
+            newest: record.region,
+            count: slot.segments.len() + usize::from(dropped.is_none()),
+        };
+        self.commit_as(tables, &stripes, State::Open, Proof::Needed, |slot, tables| {
+            if dropped.is_some() {
+                slot.segments.remove(0);
+                tables.remove(0);
+            }
+            slot.segments.push(record);
+            slot.file_bytes = file_bytes;
+            tables.push(table);
+        })?;
         self.segments.activate(active);
         self.filled.store(0, Ordering::Relaxed);
-        stripes.reset();
-        self.journal.restart(&self.medium, &self.superblock, &committed.slot);
+        self.log_again(unsynced);
         Ok(())
     }
 

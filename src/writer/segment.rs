@@ -1,74 +1,77 @@
 //! The data of one segment, mapped for writing.
 
-use std::sync::atomic::Ordering;
-
+use super::pages::PageStates;
+use super::proof::Effects;
 use crate::error::{Error, Result};
-use crate::file::PAGE_WORDS;
 use crate::format::Extent;
-use crate::geometry::Geometry;
+use crate::geometry::{CellKind, Geometry};
 use crate::kernel::Cells;
 use crate::storage::{Map, Mapping, Medium, Usage};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Mutex, lock};
 
 /// A segment of a writer.
 pub(crate) struct Segment<M: Medium> {
+    /// The data of the file.
     pub(crate) data: Cells<M::Map>,
-    pub(super) dirty: DirtyPages,
+    /// Of counters: the data with all changes in it, synced or not. A private map, so that what is
+    /// not synced stays out of the file (F-130).
+    pub(super) current: Option<Cells<M::Map>>,
+    pub(super) pages: PageStates,
+    /// What changes of counters did to the pages, since the last boundary and before it.
+    pub(super) effects: Mutex<[Effects; 2]>,
+    /// Keys that came to a counting segment less those that went, since the last sync: as a number
+    /// that wraps.
+    pub(super) keys: AtomicU64,
 }
 
 impl<M: Medium> Segment<M> {
     /// Maps a segment.
     pub(super) fn map(medium: &M, geometry: Geometry, extent: Extent) -> Result<Self> {
-        let data = medium
-            .map(extent.data()..extent.end(), Mapping::Shared)
-            .map_err(Error::io("map the data"))?;
-        // Or else the first add to a page of a new file would have the system fill many others.
-        data.advise(Usage::LookUps);
-        Ok(Segment { data: Cells::new(geometry, data)?, dirty: DirtyPages::new(extent.pages) })
-    }
-
-    /// Remembers that the page of a word changed.
-    #[inline]
-    pub(super) fn mark_dirty(&self, word: usize) {
-        self.dirty.insert(word / PAGE_WORDS);
-    }
-}
-
-/// The pages that changed since the last checkpoint: one bit each.
-pub(super) struct DirtyPages(Vec<AtomicU64>);
-
-impl DirtyPages {
-    fn new(pages: u64) -> Self {
-        DirtyPages((0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    #[inline]
-    fn insert(&self, page: usize) {
-        let (at, bit) = (page / 64, 1 << (page % 64));
-        // Most adds find their page dirty already: look before writing a line others share.
-        if self.0[at].load(Ordering::Relaxed) & bit == 0 {
-            self.0[at].fetch_or(bit, Ordering::Relaxed);
+        let range = extent.data()..extent.end();
+        let map = |mapping| {
+            let map = medium.map(range.clone(), mapping).map_err(Error::io("map the data"))?;
+            // Or else the first add to a page of a new file would have the system fill many others.
+            map.advise(Usage::LookUps);
+            Cells::new(geometry, map)
+        };
+        let mut current = None;
+        if geometry.cell_kind() == CellKind::Counting {
+            current = Some(map(Mapping::Private)?);
         }
+        Ok(Segment {
+            data: map(Mapping::Shared)?,
+            current,
+            pages: PageStates::new(extent.pages, geometry.cell_kind()),
+            effects: Mutex::default(),
+            keys: AtomicU64::new(0),
+        })
     }
 
-    /// The pages, in order.
-    pub(super) fn pages(&self) -> Vec<usize> {
-        let mut pages = Vec::new();
-        for (at, word) in self.0.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                pages.push(at * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
+    /// The cells as this handle sees them.
+    #[inline(always)]
+    pub(super) fn seen(&self) -> &Cells<M::Map> {
+        self.current.as_ref().unwrap_or(&self.data)
+    }
+
+    /// Called before a word of the data changes.
+    #[inline(always)]
+    pub(super) fn prepare(&self, word: usize) {
+        self.pages.prepare(self.data.words(), word);
+    }
+
+    /// What changed since the last boundary belongs to the checkpoint that is about to be written.
+    pub(super) fn freeze(&self) {
+        self.pages.freeze();
+        let effects = &mut *lock(&self.effects);
+        effects[1].clear();
+        effects.swap(0, 1);
+    }
+
+    /// Forgets changes of counters that are not in the data.
+    pub(super) fn forget_changes(&self) -> Result<()> {
+        match &self.current {
+            Some(current) => current.reset(&self.data).map_err(Error::io("map the data")),
+            None => Ok(()),
         }
-        pages
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)
-    }
-
-    pub(super) fn clear(&self) {
-        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 }

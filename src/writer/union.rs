@@ -25,6 +25,7 @@ impl<M: Medium> Engine<M> {
     pub(crate) fn or_pages(&self, first_page: u64, bytes: &[u8]) -> Result<Vec<PageChange>> {
         // All of them: an add is alone in changing the block whose stripe it holds, and no
         // checkpoint may come between the next line and the bits.
+        self.ensure_begun()?;
         let _stripes = self.all_stripes()?;
         self.journal.stop_logging();
         let pages = bytes.chunks_exact(PAGE_BYTES as usize).enumerate();
@@ -41,8 +42,8 @@ impl<M: Medium> Engine<M> {
             let bits = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
             let mut old = data.words().load(start + at);
             if bits & !old != 0 {
+                segment.prepare(start + at);
                 old = data.fetch_or(start + at, bits);
-                segment.mark_dirty(start + at);
             }
             change.ones += (old | bits).count_ones();
             change.set += (bits & !old).count_ones();
@@ -52,7 +53,7 @@ impl<M: Medium> Engine<M> {
 
     /// Counts keys that came as bits among the adds.
     pub(crate) fn count_adds(&self, adds: u64) {
-        if let Some(stripe) = self.stripes.hold(stripe_of_thread()) {
+        if let Ok(stripe) = self.stripes.hold(stripe_of_thread()) {
             stripe.count(adds);
         }
     }

@@ -5,8 +5,9 @@ use byteorder::{ByteOrder, LittleEndian as Le};
 use super::{Explainer, Walk};
 use crate::error::Error;
 use crate::format::{
-    CRC_OFFSET, Field, Form, GROWING, JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SEGMENT_FIELDS,
-    SLOT_FIELDS, SLOT_OFFSETS, SUPERBLOCK_FIELDS, Slot, Superblock, offsets, with_ends,
+    CRC_OFFSET, Field, Form, GROWING, JOURNAL_OFFSET, JOURNAL_STEP, MAX_JOURNAL_BYTES,
+    SEGMENT_FIELDS, SLOT_FIELDS, SLOT_OFFSETS, SUPERBLOCK_FIELDS, Slot, Superblock, offsets,
+    with_ends,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
 use crate::random::uuid_text;
@@ -49,7 +50,7 @@ impl Explainer<'_> {
                 CellKind::Plain
             },
             // A damaged length must not swallow the file.
-            journal_bytes: if journal_bytes.is_multiple_of(PAGE_BYTES) {
+            journal_bytes: if journal_bytes.is_multiple_of(JOURNAL_STEP) {
                 journal_bytes.min(MAX_JOURNAL_BYTES).min(room)
             } else {
                 0

@@ -1,23 +1,23 @@
 //! The journal, record by record or in runs.
 
-use byteorder::{ByteOrder, LittleEndian as Le};
+use std::ops::Range;
 
 use super::headers::{Slots, show};
 use super::{Detail, Explainer, Walk, span};
 use crate::format::{
-    COUNTER_MASK_BITS, CounterChange, Epoch, GroupRecord, JOURNAL_OFFSET, RECORD_BYTES,
-    RECORD_FIELDS, Record, Slot, State, with_ends,
+    COUNTING_RECORD_FIELDS, Epoch, JOURNAL_OFFSET, JournalLayout, MOST_RECORD_WORDS, RECORD_FIELDS,
+    Record, Slot, State, with_ends,
 };
 use crate::geometry::{CellKind, MAX_ROWS};
 
 /// What a place in the journal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A record of the epoch that counts.
+    /// A record of the epoch of the slot that counts, or of the one that followed it.
     Current,
     /// A record of the older slot's epoch.
     Older,
-    /// A record of the epoch after the newest slot's: that slot is lost (F-35).
+    /// A record of an epoch whose slot is lost (F-35).
     Newer,
     /// The record that says that adds went unlogged (F-78).
     Full,
@@ -28,8 +28,9 @@ enum Place {
     Stale,
 }
 
-/// The epochs that records can belong to.
+/// The epochs whose records can be in one half.
 struct Epochs {
+    half: u64,
     current: Option<Epoch>,
     older: Option<Epoch>,
     newer: Vec<Epoch>,
@@ -37,25 +38,51 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn new(slots: &Slots, cells: CellKind) -> Self {
-        let epoch = |slot: &Slot| Epoch::new(slot.epoch, slot.salt, mask_width(slot, cells));
-        let counting = slots.counting.as_ref();
-        let newer = counting.map(|slot| {
-            let next = |width| Epoch::new(slot.epoch.wrapping_add(1), slot.next_salt, width);
-            (1..=MAX_ROWS).map(next).collect()
-        });
-        Epochs {
-            current: counting.map(epoch),
-            older: slots.other.as_ref().map(epoch),
-            newer: newer.unwrap_or_default(),
-            clean: counting.is_some_and(|slot| slot.state == State::Clean),
+    fn new(half: u64, slots: &Slots, cells: CellKind) -> Self {
+        let here = |number: u64| number % 2 == half;
+        let epoch = |slot: &Slot, number: u64, salt: u64| match cells {
+            CellKind::Plain => Epoch::plain(number, salt, slot.newest().geometry.row_count()),
+            CellKind::Counting => Epoch::counting(number, salt),
+        };
+        let mut epochs =
+            Epochs { half, current: None, older: None, newer: Vec::new(), clean: false };
+        if let Some(slot) = &slots.counting {
+            let next = slot.epoch.wrapping_add(1);
+            epochs.clean = slot.state == State::Clean;
+            epochs.current = Some(if here(slot.epoch) {
+                epoch(slot, slot.epoch, slot.salt)
+            } else {
+                epoch(slot, next, slot.next_salt)
+            });
+            let after = next.wrapping_add(1);
+            let lost = [
+                (next, !slot.next_salt),
+                (after, slot.salt_after_next),
+                (after, !slot.salt_after_next),
+            ];
+            for (number, salt) in lost.into_iter().filter(|(number, _)| here(*number)) {
+                match cells {
+                    CellKind::Counting => epochs.newer.push(Epoch::counting(number, salt)),
+                    CellKind::Plain => {
+                        let all = (1..=MAX_ROWS).map(|rows| Epoch::plain(number, salt, rows));
+                        epochs.newer.extend(all);
+                    }
+                }
+            }
         }
+        if let Some(slot) = slots.other.as_ref().filter(|slot| here(slot.epoch)) {
+            epochs.older = Some(epoch(slot, slot.epoch, slot.salt));
+        }
+        epochs
     }
 
     fn place(&self, index: u32, bytes: &[u8]) -> (Place, Option<Record>) {
-        let words = [Le::read_u64(bytes), Le::read_u64(&bytes[8..])];
-        let decode = |epoch: &Option<Epoch>| epoch.and_then(|epoch| epoch.decode(index, words));
-        if words == [0, 0] {
+        let mut words = [0; MOST_RECORD_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let decode = |epoch: &Option<Epoch>| epoch.and_then(|epoch| epoch.decode(index, &words));
+        if words == [0; MOST_RECORD_WORDS] {
             return (Place::Zeros, None);
         }
         if let Some(record) = decode(&self.current) {
@@ -64,31 +91,12 @@ impl Epochs {
         if let Some(record) = decode(&self.older) {
             return (Place::Older, Some(record));
         }
-        // Only the first record tells: the others would match one of so many epochs by chance.
-        let newer = (index == 0)
-            .then(|| self.newer.iter().find_map(|epoch| epoch.decode(index, words)))
-            .flatten();
-        match newer {
+        // Only the first record tells: the others would match one of many epochs by chance.
+        let newer = self.newer.iter().filter(|_| index == 0);
+        match newer.into_iter().find_map(|epoch| epoch.decode(index, &words)) {
             Some(record) => (Place::Newer, Some(record)),
             None => (Place::Stale, None),
         }
-    }
-}
-
-/// Bits of a record's mask (F-71).
-fn mask_width(slot: &Slot, cells: CellKind) -> u32 {
-    match cells {
-        CellKind::Plain => slot.newest().geometry.row_count(),
-        CellKind::Counting => COUNTER_MASK_BITS,
-    }
-}
-
-/// The mark of a record, if it is a sync record (F-74).
-fn mark_of(record: Record, cells: CellKind) -> Option<u64> {
-    match record {
-        Record::Sync { mark } => Some(mark),
-        record if cells != CellKind::Plain => GroupRecord::of(record)?.mark,
-        Record::Key { .. } => None,
     }
 }
 
@@ -97,20 +105,37 @@ struct Run {
     first: u64,
     count: u64,
     place: Place,
+    changes: u64,
     syncs: u64,
     last_mark: u64,
+}
+
+impl Run {
+    fn add(&mut self, record: Option<Record>) {
+        self.count += 1;
+        match record {
+            Some(Record::Key { .. } | Record::Change(_)) => self.changes += 1,
+            Some(Record::Sync { mark }) => {
+                self.syncs += 1;
+                self.last_mark = mark;
+            }
+            Some(Record::Note { .. }) | None => {}
+        }
+    }
 }
 
 impl Explainer<'_> {
     /// The journal, which ends at `end`.
     pub(super) fn journal(&mut self, end: u64, slots: &Slots) -> Walk {
-        let epochs = Epochs::new(slots, self.cells);
-        // Of a plain file, the last record has a meaning of its own.
-        let records = (end - JOURNAL_OFFSET) / RECORD_BYTES as u64;
-        let full_record = records.checked_sub(1).filter(|_| self.cells == CellKind::Plain);
+        let layout = JournalLayout::new(end - JOURNAL_OFFSET, self.cells);
+        (0..2).try_for_each(|half| self.half(layout, &Epochs::new(half, slots, self.cells)))
+    }
+
+    fn half(&mut self, layout: JournalLayout, epochs: &Epochs) -> Walk {
+        let full_record = layout.full_record();
         // First the number of the last record that counts: what is no record before it is missing.
         let mut extent = 0;
-        self.records(end, |_, index, bytes| {
+        self.records(layout, epochs.half, |_, index, bytes| {
             let current = matches!(epochs.place(index as u32, bytes), (Place::Current, _));
             if current && full_record != Some(index) {
                 extent = index + 1;
@@ -118,7 +143,7 @@ impl Explainer<'_> {
             Ok(())
         })?;
         let mut run: Option<Run> = None;
-        self.records(end, |this, index, bytes| {
+        self.records(layout, epochs.half, |this, index, bytes| {
             let (mut place, record) = epochs.place(index as u32, bytes);
             if full_record == Some(index) && place == Place::Current {
                 place = Place::Full;
@@ -128,117 +153,128 @@ impl Explainer<'_> {
             }
             if this.detail == Detail::Everything && place != Place::Zeros {
                 if let Some(run) = run.take() {
-                    this.run(&run, epochs.clean)?;
+                    this.run(layout, epochs, &run)?;
                 }
-                return this.record(index, bytes, place, record, epochs.clean);
+                return this.record(layout, epochs, index, bytes, place, record);
             }
-            let mark = record.and_then(|record| mark_of(record, this.cells));
-            match &mut run {
-                Some(run) if run.place == place => run.count += 1,
-                _ => {
-                    let next = Run { first: index, count: 1, place, syncs: 0, last_mark: 0 };
-                    if let Some(run) = run.replace(next) {
-                        this.run(&run, epochs.clean)?;
-                    }
+            if run.as_ref().is_none_or(|run| run.place != place) {
+                let next =
+                    Run { first: index, count: 0, place, changes: 0, syncs: 0, last_mark: 0 };
+                if let Some(run) = run.replace(next) {
+                    this.run(layout, epochs, &run)?;
                 }
             }
-            if let (Some(mark), Some(run)) = (mark, &mut run) {
-                run.syncs += 1;
-                run.last_mark = mark;
+            if let Some(run) = &mut run {
+                run.add(record);
             }
             Ok(())
         })?;
         match run {
-            Some(run) => self.run(&run, epochs.clean),
+            Some(run) => self.run(layout, epochs, &run),
             None => Ok(()),
         }
     }
 
-    /// Shows each record's bytes, in bounded memory.
-    fn records(&mut self, end: u64, mut visit: impl FnMut(&mut Self, u64, &[u8]) -> Walk) -> Walk {
+    /// Shows each record's bytes of a half, in bounded memory.
+    fn records(
+        &mut self,
+        layout: JournalLayout,
+        half: u64,
+        mut visit: impl FnMut(&mut Self, u64, &[u8]) -> Walk,
+    ) -> Walk {
         const CHUNK: u64 = 1 << 20;
-        let mut bytes = vec![0; CHUNK.min(end - JOURNAL_OFFSET) as usize];
-        for offset in (JOURNAL_OFFSET..end.min(self.length)).step_by(CHUNK as usize) {
+        let size = layout.record_bytes() as usize;
+        let start = layout.half_offset(half);
+        let end = (start + layout.half_bytes()).min(self.length);
+        let mut bytes = vec![0; CHUNK.min(layout.half_bytes()) as usize];
+        for offset in (start..end).step_by(CHUNK as usize) {
             let chunk = &mut bytes[..CHUNK.min(end - offset) as usize];
             let there = self.read_into(chunk, offset)?;
-            let first = (offset - JOURNAL_OFFSET) / RECORD_BYTES as u64;
-            chunk[there..].fill(0);
-            let records = chunk.chunks_exact(RECORD_BYTES).take(there.div_ceil(RECORD_BYTES));
-            for (index, record) in (first..).zip(records) {
-                visit(self, index, record)?;
+            let first = (offset - start) / size as u64;
+            for (index, record) in (first..).zip(chunk[..there].chunks(size)) {
+                let mut whole = [0; 8 * MOST_RECORD_WORDS];
+                whole[..record.len()].copy_from_slice(record);
+                visit(self, index, &whole[..size])?;
             }
         }
         Ok(())
     }
 
-    fn run(&mut self, run: &Run, clean: bool) -> Walk {
+    fn run(&mut self, layout: JournalLayout, epochs: &Epochs, run: &Run) -> Walk {
         let (first, count) = (run.first, run.count);
-        let range = record_offset(first)..record_offset(first + count);
         let value = match run.place {
             Place::Full => "full record".into(),
             Place::Zeros => "zeros".into(),
             Place::Missing | Place::Stale => "no records of this epoch".into(),
-            _ => match (count - run.syncs, run.syncs) {
-                (changes, 0) => format!("{changes} {} records", self.change()),
-                (changes, syncs) => {
-                    let change = self.change();
-                    format!(
-                        "{changes} {change} records, {syncs} sync records, last mark {}",
-                        run.last_mark
-                    )
+            _ => {
+                let mut parts = vec![format!("{} {} records", run.changes, self.change())];
+                if run.syncs > 0 {
+                    parts.push(format!("{} sync records", run.syncs));
+                    parts.push(format!("last mark {}", run.last_mark));
                 }
-            },
+                parts.join(", ")
+            }
         };
         let field = format!("records {}", span(first, count));
-        self.tell(range, "journal", field, value, meaning(run.place, clean))
+        let name = format!("journal, half {}", epochs.half);
+        let range = record_range(layout, epochs.half, first, count);
+        self.tell(range, name, field, value, meaning(run.place, epochs.clean))
     }
 
     /// What records of changes are called in this file (F-75).
     fn change(&self) -> &'static str {
-        if self.cells == CellKind::Plain { "key" } else { "cell" }
+        match self.cells {
+            CellKind::Plain => "key",
+            CellKind::Counting => "change",
+        }
     }
 
-    /// One record, in its two fields.
+    /// One record, field by field.
     fn record(
         &mut self,
+        layout: JournalLayout,
+        epochs: &Epochs,
         index: u64,
         bytes: &[u8],
         place: Place,
         record: Option<Record>,
-        clean: bool,
     ) -> Walk {
         let what = match record {
-            Some(Record::Key { mask, .. }) if self.cells == CellKind::Plain => {
-                format!("key record, mask {mask:#b}")
-            }
-            Some(record) if mark_of(record, self.cells).is_some() => {
-                let mark = mark_of(record, self.cells).unwrap_or(0);
-                format!("sync record, mark {mark}")
-            }
-            Some(Record::Key { hash, mask }) => {
-                let CounterChange { segment, old, new, .. } = CounterChange::decode(hash, mask);
-                format!("cell record, segment {segment}, from {old} to {new}")
-            }
             Some(_) if place == Place::Full => "full record".into(),
+            Some(Record::Key { mask, .. }) => format!("key record, mask {mask:#b}"),
+            Some(Record::Change(change)) => {
+                let direction = if change.removal { "removal" } else { "add" };
+                format!("change record, {direction}, region {}", change.region)
+            }
             Some(Record::Sync { mark }) => format!("sync record, mark {mark}"),
+            Some(Record::Note { count }) if index == 0 => {
+                format!("link, {count} records in the other half")
+            }
+            Some(Record::Note { count }) => format!("confirmation of {count} records"),
             None => "no record of this epoch".into(),
         };
-        let start = record_offset(index);
-        for (field, end) in with_ends(&RECORD_FIELDS, RECORD_BYTES) {
+        let fields: &'static [_] = match self.cells {
+            CellKind::Plain => &RECORD_FIELDS,
+            CellKind::Counting => &COUNTING_RECORD_FIELDS,
+        };
+        let start = record_range(layout, epochs.half, index, 1).start;
+        let name = format!("journal, half {}, record {index}", epochs.half);
+        for (field, end) in with_ends(fields, bytes.len()) {
             let range = start + field.offset as u64..start + end as u64;
             let value = show(field.form, &bytes[field.offset..end]);
             let note = match field.offset {
-                0 => format!("{what}: {}", meaning(place, clean)),
+                0 => format!("{what}: {}", meaning(place, epochs.clean)),
                 _ => field.meaning.replace('*', ""),
             };
-            self.tell(range, format!("journal, record {index}"), field.name, value, note)?;
+            self.tell(range, &name, field.name, value, note)?;
         }
         Ok(())
     }
 }
 
-fn record_offset(index: u64) -> u64 {
-    JOURNAL_OFFSET + index * RECORD_BYTES as u64
+fn record_range(layout: JournalLayout, half: u64, first: u64, count: u64) -> Range<u64> {
+    let at = |index: u64| layout.half_offset(half) + index * layout.record_bytes();
+    at(first)..at(first + count)
 }
 
 fn meaning(place: Place, clean: bool) -> &'static str {
@@ -249,9 +285,7 @@ fn meaning(place: Place, clean: bool) -> &'static str {
         Place::Older => "of the older slot's epoch: already in the data (F-72)",
         Place::Newer => "wrong: of an epoch whose slot is lost (F-35)",
         Place::Zeros => "free space, as at creation (F-70)",
-        Place::Missing => {
-            "missing: never synced, or damaged if a sync record and more follow (F-91)"
-        }
+        Place::Missing => "missing: never synced, or damaged if a later record shows that (F-91)",
         Place::Stale => "free space with records of earlier epochs, which do not count (F-72)",
     }
 }

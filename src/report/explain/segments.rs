@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::file::{JournalContents, PageJudge, Verdict};
 use crate::format::{
     ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, table_bytes,
+    validate_extents,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
 
@@ -34,7 +35,11 @@ impl Explainer<'_> {
         segments.sort_by_key(|(_, segment)| segment.offset);
         let open = slot.state == State::Open;
         let superblock = parameters.superblock.as_ref().filter(|_| open);
-        let journal = superblock.and_then(|it| JournalContents::read(self.medium, it, slot).ok());
+        // Records name the regions of their segments.
+        let mut placed = slot.clone();
+        let journal = superblock
+            .filter(|it| validate_extents(it, &mut placed, self.length).is_ok())
+            .and_then(|it| JournalContents::read(self.medium, it, &placed).ok());
         let mut end = super::first_offset(slot);
         for (index, segment) in segments {
             let extent = segment.extent();
@@ -43,7 +48,7 @@ impl Explainer<'_> {
             let judge = parameters.superblock.as_ref().filter(|_| !open || journal.is_some());
             let judge = judge.map(|superblock| {
                 let now = self.medium.boot_id();
-                PageJudge::of(superblock, slot, index, journal.as_ref(), now)
+                PageJudge::of(superblock, &placed, index, journal.as_ref(), now)
             });
             let live = self.live;
             let expected = Expected { judge, open, live, cells: parameters.cells };

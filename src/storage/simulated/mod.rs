@@ -302,14 +302,20 @@ impl Medium for SimulatedMedium {
     }
 
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<SimulatedMap> {
-        assert_eq!(mapping, Mapping::Shared, "the simulated disk is for writers");
         let first = range.start as usize / 8;
         let length = (range.end - range.start) as usize / 8;
         assert!(first + length <= self.device.cache.len());
-        // SAFETY: the words are part of the device's cache, which the map keeps alive and which
-        // is never moved or resized; all access is atomic.
-        let words = unsafe { Words::new(self.device.cache[first..].as_ptr(), length) };
-        Ok(SimulatedMap { device: Arc::clone(&self.device), first, words })
+        let cache = &self.device.cache[first..first + length];
+        let mut private = None;
+        if mapping == Mapping::Private {
+            let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+            private = Some(cache.iter().map(copy).collect::<Box<[AtomicU64]>>());
+        }
+        let start = private.as_deref().unwrap_or(cache).as_ptr();
+        // SAFETY: the words are part of the device's cache or of the copy, which the map keeps alive
+        // and which are never moved or resized; all access is atomic.
+        let words = unsafe { Words::new(start, length) };
+        Ok(SimulatedMap { device: Arc::clone(&self.device), private, first, words })
     }
 
     fn salt(&self) -> u64 {
@@ -325,8 +331,18 @@ impl Medium for SimulatedMedium {
 /// A mapped part of the simulated disk.
 pub(crate) struct SimulatedMap {
     device: Arc<Device>,
+    /// The words of a private map.
+    private: Option<Box<[AtomicU64]>>,
     first: usize,
     words: Words,
+}
+
+impl SimulatedMap {
+    fn stored(&self, word: usize) {
+        if self.private.is_none() {
+            self.device.stored(self.first + word);
+        }
+    }
 }
 
 impl Map for SimulatedMap {
@@ -337,18 +353,18 @@ impl Map for SimulatedMap {
     fn fetch_or(&self, word: usize, bits: u64) -> u64 {
         crate::sync::step();
         let before = self.words.fetch_or(word, bits);
-        self.device.stored(self.first + word);
+        self.stored(word);
         before
     }
 
     fn store(&self, word: usize, value: u64) {
         crate::sync::step();
         self.words.store(word, value);
-        self.device.stored(self.first + word);
+        self.stored(word);
     }
 
     fn flush(&self, words: Range<usize>) -> io::Result<()> {
-        // A disk takes its time: whoever need not wait for it gets on meanwhile.
+        // A disk takes its time: a thread that need not wait for it gets on.
         (0..20).for_each(|_| crate::sync::step());
         let mut state = self.device.state();
         let fail = state.call();

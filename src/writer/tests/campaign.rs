@@ -263,7 +263,7 @@ pub(super) fn state_of(engine: &Engine<SimulatedMedium>, counts: impl Fn(u64) ->
 impl Told {
     /// Whether a reopened filter keeps every promise.
     pub(super) fn hold(&self, engine: &Engine<SimulatedMedium>, exact: bool) -> Result<(), String> {
-        let mark = engine.committed().slot.mark;
+        let mark = engine.mark();
         if let Some(states) = &self.states {
             if !states.contains(&(state(engine), mark)) {
                 let count = states.len();
@@ -318,7 +318,7 @@ impl Campaign {
 
     /// An operation found no space: what it was to make durable is not.
     pub(super) fn withdraw(&mut self, engine: &Engine<SimulatedMedium>) {
-        let mark = engine.committed().slot.mark;
+        let mark = engine.mark();
         self.told.marks.retain(|&allowed| allowed == mark);
         if let Some(states) = &mut self.told.states {
             states.truncate(1);

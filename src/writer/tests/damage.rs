@@ -1,10 +1,8 @@
 //! Damage on top of a crash: refused or reported, never taken for data.
 
 use crate::error::Error;
-use crate::file::{Changes, JournalContents, Loaded, PAGE_WORDS, epoch_of, load, read_table};
-use crate::format::{
-    GroupRecord, JOURNAL_OFFSET, PageEntry, RECORD_BYTES, RECORD_WORDS, Record, State,
-};
+use crate::file::{Changes, JournalContents, Loaded, PAGE_WORDS, epochs_of, load, read_table};
+use crate::format::{MOST_RECORD_WORDS, PageEntry, Record, State};
 use crate::geometry::CellKind;
 use crate::storage::simulated::{Choices, Image, SimulatedMedium};
 use crate::storage::{ReadMedium, Sabotage};
@@ -131,7 +129,7 @@ fn random_bit(choices: &mut Choices, wanted: impl Fn(usize, u64) -> bool) -> Opt
     })
 }
 
-/// Flips a bit of one journal record: refused if the record had been synced.
+/// Flips a bit of one journal record: refused if a later record shows that it had been synced.
 fn check_journal(
     image: &Image,
     loaded: &Loaded,
@@ -140,45 +138,78 @@ fn check_journal(
     sabotage: Option<Sabotage>,
 ) -> Result<Option<Noticed>, String> {
     let medium = SimulatedMedium::new(image.clone(), sabotage);
-    let epoch = epoch_of(&medium, &loaded.superblock, &loaded.slot);
-    let first = JOURNAL_OFFSET as usize / 8;
-    let records = loaded.superblock.journal_bytes as usize / RECORD_BYTES;
-    let record = |index: usize| {
-        let at = first + index * RECORD_WORDS;
-        epoch.decode(index as u32, [u64::from_le(image[at]), u64::from_le(image[at + 1])])
-    };
-    let valid: Vec<usize> = (0..records).filter(|&index| record(index).is_some()).collect();
+    let (superblock, slot) = (&loaded.superblock, &loaded.slot);
+    let layout = superblock.journal();
+    let counting = superblock.cells == CellKind::Counting;
+    let words_each = layout.record_bytes() as usize / 8;
+    let mut halves = Vec::new();
+    for (at, epoch) in epochs_of(&medium, superblock, slot).into_iter().enumerate() {
+        let first = layout.half_offset(slot.epoch + at as u64) as usize / 8;
+        let record = |index: u64| {
+            let mut words = [0; MOST_RECORD_WORDS];
+            for (word, found) in words.iter_mut().take(words_each).enumerate() {
+                *found = u64::from_le(image[first + index as usize * words_each + word]);
+            }
+            epoch.decode(index as u32, &words).map(|record| (index, record))
+        };
+        let valid: Vec<(u64, Record)> = (0..layout.records()).filter_map(record).collect();
+        halves.push((first, valid));
+    }
+    let at = choices.below(2) as usize;
+    let (first, valid) = &halves[at];
     if valid.is_empty() {
         return Ok(None);
     }
-    let victim = valid[choices.below(valid.len() as u64) as usize];
-    // The last sync record that another record follows is the last one known to have returned.
-    let counting = loaded.superblock.cells == CellKind::Counting;
-    let is_sync = |index: usize| match record(index) {
-        Some(record) if counting => GroupRecord::of(record).is_some_and(|it| it.mark.is_some()),
-        record => matches!(record, Some(Record::Sync { .. })),
-    };
-    let returned = valid.iter().rev().skip(1).find(|&&index| is_sync(index));
-    // The records of a counting file say which group they are of, so that the loss of a sync record
-    // shows as well.
-    let synced = returned.is_some_and(|&sync| victim < sync + usize::from(counting));
-    let mut damaged = image.clone();
-    let bit = choices.below(128) as usize;
-    damaged[first + victim * RECORD_WORDS + bit / 64] ^= (1u64 << (bit % 64)).to_le();
-    match Engine::open(SimulatedMedium::new(damaged, sabotage)) {
-        Err(Error::Journal { index }) if synced && index == victim as u64 => {
-            Ok(Some(Noticed::Refused))
+    let (victim, record) = valid[choices.below(valid.len() as u64) as usize];
+    // What is left shows this to have been durable: all in front of the last but one sync record, of
+    // what a confirmation names, and of a half that a sync or a confirmation of the next one follows.
+    let capacity = layout.capacity();
+    let shown = |valid: &[(u64, Record)]| {
+        let others = valid.iter().filter(|(index, _)| *index != victim && *index < capacity);
+        let mut syncs: Vec<u64> = Vec::new();
+        let mut durable = 0;
+        for &(index, record) in others {
+            match record {
+                Record::Sync { .. } => syncs.push(index),
+                Record::Note { count } if index > 0 => durable = durable.max(count),
+                _ => {}
+            }
         }
+        let returned = syncs.iter().rev().nth(1).map_or(0, |index| index + 1);
+        (durable.max(returned), syncs)
+    };
+    let (mut durable, syncs) = shown(valid);
+    if at == 0 {
+        let next = &halves[1].1;
+        let follows = next.iter().any(|&(index, record)| match record {
+            Record::Sync { .. } => index < capacity,
+            Record::Note { .. } => index > 0,
+            _ => false,
+        });
+        let link = next.iter().find_map(|&(index, record)| match record {
+            Record::Note { count } if index == 0 => Some(count),
+            _ => None,
+        });
+        if follows {
+            durable = durable.max(link.unwrap_or(syncs.last().map_or(0, |index| index + 1)));
+        }
+    }
+    let synced = victim < durable;
+    let mut damaged = image.clone();
+    let bit = choices.below(64 * words_each as u64) as usize;
+    let at_word = first + victim as usize * words_each + bit / 64;
+    damaged[at_word] ^= (1u64 << (bit % 64)).to_le();
+    let full = Some(victim) == layout.full_record();
+    match Engine::open(SimulatedMedium::new(damaged, sabotage)) {
+        Err(Error::Journal { .. }) if synced => Ok(Some(Noticed::Refused)),
         Err(error) if synced => Err(format!("a damaged record gave another error: {error}")),
-        Ok(_) if synced => Err(format!("a hole at record {victim} went unnoticed")),
+        Ok(_) if synced => Err(format!("a hole at record {victim} went unnoticed: {record:?}")),
         Ok(_) => Ok(Some(Noticed::Refused)),
         // The counters of the last group may be in the data, and without it nothing explains them.
         Err(Error::Damaged { .. }) if counting => Ok(Some(Noticed::Refused)),
         // In the same boot nothing else can explain the bits of that record, or of those behind a
         // damaged full record.
-        Err(Error::Damaged { .. }) if explained || victim + 1 == records => {
-            Ok(Some(Noticed::Refused))
-        }
+        Err(Error::Damaged { .. }) if explained || full => Ok(Some(Noticed::Refused)),
         Err(error) => Err(format!("an unsynced record's loss was refused: {error}")),
     }
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use super::campaign::{Kind, Shared, lock, state, state_of, watch};
 use crate::error::Error;
 use crate::file::{create_file, file_bytes};
-use crate::format::{Metadata, Shape, Superblock, WhenFull};
+use crate::format::{JOURNAL_STEP, Metadata, Shape, Superblock, WhenFull};
 use crate::geometry::{CellKind, Geometry};
 use crate::plan::{Plan, growth_plan};
 use crate::storage::Sabotage;
@@ -62,9 +62,10 @@ pub(super) fn new_filter_of(
         },
         rotate_after: 0,
     };
-    let plan = match growing {
-        true => growth_plan(GROWING_CAPACITY, GROWING_RATE, 0, None).unwrap(),
-        false => Plan::exact(geometry, None),
+    let plan = if growing {
+        growth_plan(GROWING_CAPACITY, GROWING_RATE, 0, None).unwrap()
+    } else {
+        Plan::exact(geometry, None)
     };
     let image = vec![0; file_bytes(&superblock, &plan) as usize / 8];
     let medium = SimulatedMedium::new(image, sabotage);
@@ -81,6 +82,13 @@ enum Operation {
     Sync,
     SyncWithMark,
     Checkpoint,
+    /// The boundary of a checkpoint, whose rest comes later.
+    BeginCheckpoint,
+    /// Some of the entries of one.
+    ComputeEntries,
+    FinishCheckpoint,
+    /// The next segment is prepared ahead.
+    Prepare,
     Rotate,
     /// Some call soon fails; the operations that follow run into it.
     FailSoon,
@@ -93,7 +101,7 @@ impl Operation {
     fn choose(kind: Kind, choices: &mut Choices) -> Self {
         let counting = kind.cells == CellKind::Counting;
         let rotating = matches!(kind.shape, Shape::Rotating(_));
-        match choices.below(40) {
+        match choices.below(48) {
             0 => Operation::Add(if kind.shape == Shape::Growing { 40 } else { 300 }),
             1..5 if counting => Operation::Remove,
             5..8 if rotating => Operation::Rotate,
@@ -103,14 +111,19 @@ impl Operation {
             29..32 => Operation::Checkpoint,
             32..35 => Operation::FailSoon,
             35..38 => Operation::Abandon,
-            _ => Operation::Close,
+            38..40 => Operation::Close,
+            40..43 => Operation::BeginCheckpoint,
+            43..45 => Operation::ComputeEntries,
+            45..47 => Operation::FinishCheckpoint,
+            _ if kind.shape == Shape::Fixed => Operation::Add(3),
+            _ => Operation::Prepare,
         }
     }
 
     /// Whether what was done before it is durable when it returns.
     fn is_sync(self) -> bool {
-        use Operation::{Checkpoint, Close, Rotate, Sync, SyncWithMark};
-        matches!(self, Sync | SyncWithMark | Checkpoint | Rotate | Close)
+        use Operation::{BeginCheckpoint, Checkpoint, Close, Rotate, Sync, SyncWithMark};
+        matches!(self, Sync | SyncWithMark | Checkpoint | BeginCheckpoint | Rotate | Close)
     }
 }
 
@@ -120,8 +133,7 @@ pub(super) fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
         let mut campaign = lock(shared);
         let choices = &mut campaign.choices;
         let geometry = small_geometry(choices);
-        let least = u64::from(kind.cells == CellKind::Counting);
-        let journal_bytes = 4096 * [least, 1, 1, 2][choices.below(4) as usize];
+        let journal_bytes = JOURNAL_STEP * [0, 1, 1, 2][choices.below(4) as usize];
         (geometry, journal_bytes, 10 + choices.below(50), campaign.sabotage)
     };
     let medium = new_filter_of(kind, geometry, journal_bytes, sabotage);
@@ -138,7 +150,7 @@ pub(super) fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
         // A sync of many counters has many steps, of which a few are enough.
         let pace = lock(shared).pace;
         if operation.is_sync() {
-            lock(shared).pace = pace * (1 + engine.pending() / 16);
+            lock(shared).pace = pace * (1 + engine.unsynced() / 16);
         }
         let result = perform(operation, number, &engine, &medium, shared);
         lock(shared).pace = pace;
@@ -154,7 +166,7 @@ pub(super) fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
                 medium.heal();
                 lock(shared).withdraw(&engine);
             }
-            Err(_) if engine.is_poisoned() => {
+            Err(Error::Io { .. } | Error::Poisoned { .. }) if engine.is_poisoned() => {
                 lock(shared).outcome.failed_syncs += 1;
                 if engine.add_hash(number).is_ok() || engine.sync(None).is_ok() {
                     return Err("a poisoned handle goes on".into());
@@ -167,7 +179,7 @@ pub(super) fn history(kind: Kind, shared: &Shared) -> Result<(), String> {
             drop(engine);
             engine = reopen(&medium, shared)?;
         }
-        lock(shared).told.overflowed = engine.journal_is_full();
+        lock(shared).told.overflowed = engine.is_unlogged();
     }
     medium.watch(None);
     Ok(())
@@ -203,6 +215,16 @@ fn perform(
             lock(shared).syncing(engine);
             engine.checkpoint()
         }
+        Operation::BeginCheckpoint => {
+            lock(shared).syncing(engine);
+            engine.begin_checkpoint()
+        }
+        Operation::ComputeEntries => {
+            engine.compute_some_entries(1 + (number % 3) as usize);
+            Ok(())
+        }
+        Operation::FinishCheckpoint => engine.finish_checkpoint(),
+        Operation::Prepare => engine.prepare_ahead(),
         Operation::Rotate => {
             let dropped = state_without_oldest(engine);
             let mut campaign = lock(shared);
@@ -249,7 +271,7 @@ fn reopen(medium: &SimulatedMedium, shared: &Shared) -> Result<Engine<SimulatedM
     let engine = open(medium)?;
     let mut campaign = lock(shared);
     campaign.told.hold(&engine, false)?;
-    let mark = engine.committed().slot.mark;
+    let mark = engine.mark();
     campaign.told.marks = vec![mark];
     campaign.told.unsynced.clear();
     if let Some(states) = &mut campaign.told.states {
@@ -278,7 +300,7 @@ fn add(
     for _ in 0..count {
         let hash = key(&mut choices);
         // While it is being added, the journal may become full.
-        let full = engine.journal_is_nearly_full();
+        let full = engine.is_nearly_unlogged();
         lock(shared).told.overflowed |= full;
         // As one of several threads, which have records of the journal of their own.
         assume_thread_number(Some(choices.below(ADDERS) as usize));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use shuttle::rand::Rng as _;
 
 use super::history::new_filter;
+use crate::format::JOURNAL_STEP;
 use crate::geometry::Geometry;
 use crate::hash::split_mix;
 use crate::storage::Sabotage;
@@ -27,7 +28,7 @@ struct Moment {
 /// One run under one order of the threads' steps.
 fn run(sabotage: Option<Sabotage>) {
     // One line, so that the adders' keys share cells.
-    let medium = new_filter(Geometry::line(8, 1).unwrap(), 4096, sabotage);
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), JOURNAL_STEP, sabotage);
     let engine = Arc::new(Engine::open(medium.clone()).unwrap());
     let moments = Arc::new(Mutex::new(Vec::new()));
     // Hashes whose add has returned, and how many of them had when the last sync was called that
@@ -104,9 +105,12 @@ fn interleavings_leave_every_bit_explained() {
 /// Two threads add the same key, and one of them syncs: whether it wrote the key's record or found
 /// the cells set by the other, the key is durable when the sync returns.
 fn run_same_key(sabotage: Option<Sabotage>) {
-    let medium = new_filter(Geometry::line(8, 1).unwrap(), 4096, sabotage);
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), JOURNAL_STEP, sabotage);
     let engine = Arc::new(Engine::open(medium.clone()).unwrap());
     let hash = split_mix(3, 3);
+    // A session has begun, so that adding takes few steps.
+    engine.add_hash(split_mix(4, 4)).unwrap();
+    engine.sync(None).unwrap();
     let other = {
         let engine = Arc::clone(&engine);
         shuttle::thread::spawn(move || engine.add_hash(hash).map(drop).unwrap())
@@ -143,4 +147,51 @@ fn interleavings_notice_a_checkpoint_that_does_not_wait_for_adds() {
 #[should_panic]
 fn interleavings_notice_a_sync_that_does_not_wait_for_the_disk() {
     shuttle::check_random(|| run(Some(Sabotage::NoFlush)), ROUNDS);
+}
+
+const SYNCERS: u64 = 3;
+
+/// Threads that each add a key and sync it with a mark, beside checkpoints: when a sync returns, its
+/// key is durable, with its mark or one that came later.
+fn run_syncers(sabotage: Option<Sabotage>) {
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), JOURNAL_STEP, sabotage);
+    let engine = Arc::new(Engine::open(medium.clone()).unwrap());
+    let syncers: Vec<_> = (0..SYNCERS)
+        .map(|syncer| {
+            let (engine, medium) = (Arc::clone(&engine), medium.clone());
+            shuttle::thread::spawn(move || {
+                let hash = split_mix(syncer, 9);
+                engine.add_hash(hash).unwrap();
+                engine.sync(Some(1 + syncer)).unwrap();
+                (hash, medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0))))
+            })
+        })
+        .collect();
+    let checkpoints = {
+        let engine = Arc::clone(&engine);
+        shuttle::thread::spawn(move || (0..2).for_each(|_| engine.checkpoint().unwrap()))
+    };
+    engine.checkpoint().unwrap();
+    checkpoints.join().unwrap();
+    for syncer in syncers {
+        let (hash, image) = syncer.join().unwrap();
+        let cut = Engine::open(SimulatedMedium::new(image, None)).unwrap();
+        assert!(cut.contains_hash(hash), "a synced key is lost");
+        assert_ne!(cut.mark(), 0, "a synced mark is lost");
+    }
+    let image = medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0)));
+    let cut = Engine::open(SimulatedMedium::new(image, None)).unwrap();
+    assert_eq!(cut.mark(), engine.mark());
+}
+
+#[test]
+fn interleavings_of_syncs_in_groups_lose_nothing() {
+    shuttle::check_random(|| run_syncers(None), 3 * ROUNDS);
+    shuttle::check_pct(|| run_syncers(None), ROUNDS, 3);
+}
+
+#[test]
+#[should_panic]
+fn interleavings_notice_a_round_that_made_nothing_durable() {
+    shuttle::check_random(|| run_syncers(Some(Sabotage::AbandonedRoundCounts)), 10 * ROUNDS);
 }

@@ -124,7 +124,8 @@ fn f86_a_checkpoint_does_not_bless_damage() {
 #[test]
 fn f86_pages_without_records_are_told() {
     let kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
-    for (journal_bytes, keys, all_told) in [(8192, 300, true), (4096, 2_000, false), (0, 10, false)]
+    for (journal_bytes, keys, all_told) in
+        [(16384, 300, true), (8192, 2_000, false), (0, 10, false)]
     {
         let medium = new_filter_of(kind, Geometry::line(8, 600).unwrap(), journal_bytes, None);
         let engine = Engine::open(medium.clone()).unwrap();

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[cfg(not(shuttle))]
-mod allotments;
 mod campaign;
 #[cfg(not(shuttle))]
 mod counting;
@@ -17,3 +15,6 @@ mod history;
 mod interleavings;
 #[cfg(not(shuttle))]
 mod live_damage;
+#[cfg(not(shuttle))]
+mod reservations;
+mod steps;

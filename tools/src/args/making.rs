@@ -127,8 +127,8 @@ pub(crate) struct NewFileArgs {
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = units::parse_pair)]
     pub(crate) metadata: Vec<(String, String)>,
 
-    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: a 16th of
-    /// the data, from 1MiB to 16MiB]
+    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: an 8th of
+    /// the data, from 8KiB to 64MiB; none for build]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) journal: Option<u64>,
 

@@ -8,9 +8,10 @@
 use std::sync::atomic::Ordering;
 
 use super::Engine;
+use super::journal::Span;
 use crate::error::{Error, Result};
 use crate::file::PAGE_WORDS;
-use crate::format::{RECORD_BYTES, Record, Slot};
+use crate::format::{Record, Slot};
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Mapping, Medium, Sabotage};
 
@@ -18,53 +19,55 @@ use crate::storage::{Map, Mapping, Medium, Sabotage};
 const CHUNK: u64 = 64 * PAGE_BYTES;
 
 impl<M: Medium> Engine<M> {
-    /// Makes `count` records durable, those that the journal has no room for behind the end of the
-    /// file. A checkpoint has to follow.
-    pub(super) fn log_beyond(
+    /// Makes the records of the journal durable, with others that it has no room for behind the end of
+    /// the file: what of the half that is, and the others. A checkpoint has to follow.
+    pub(super) fn flush_spill(
         &self,
         slot: &Slot,
-        count: u64,
-        mut records: impl Iterator<Item = Record>,
-    ) -> Result<()> {
-        let first = self.journal.records();
-        if first + count > u64::from(u32::MAX) {
+        mut records: Vec<Record>,
+    ) -> Result<(Span, Vec<Record>)> {
+        let (first, bytes_each) =
+            (self.journal.capacity(), self.superblock.journal().record_bytes());
+        if first + records.len() as u64 > u64::from(u32::MAX) {
             let reason = "sync more often: a group has at most 2^32 records";
-            return Err(Error::parameter("changes of one sync", count, reason));
+            return Err(Error::parameter("changes of one sync", records.len(), reason));
         }
-        let room = self.journal.capacity().saturating_sub(first);
-        let beyond = (count - room) * RECORD_BYTES as u64;
         let start = slot.file_bytes;
-        let end = start + beyond.next_multiple_of(PAGE_BYTES);
+        let end = start + (records.len() as u64 * bytes_each).next_multiple_of(PAGE_BYTES);
         // Nothing that counts has changed yet: without space the file stays as it is, and the changes
         // stay in memory.
-        self.extended.store(true, Ordering::Relaxed);
+        self.spilled.store(true, Ordering::Relaxed);
         self.medium
             .extend(start, end)
             .map_err(Error::io("make room for the changes of a sync behind the file's end"))?;
-        records.by_ref().take(room as usize).for_each(|record| self.journal.append(record));
+        let span = self.journal.fill_last(&mut records);
         let write = || {
+            let epoch = self.journal.epoch();
             let mut bytes = Vec::with_capacity(CHUNK.min(end - start) as usize);
-            let mut numbered = (first + room..).zip(records);
+            let mut numbered = (first..).zip(&records);
             for at in (start..end).step_by(CHUNK as usize) {
                 let length = CHUNK.min(end - at) as usize;
                 bytes.clear();
-                for (index, record) in numbered.by_ref().take(length / RECORD_BYTES) {
-                    let words = self.journal.encode(index as u32, record);
+                for (index, &record) in numbered.by_ref().take(length / bytes_each as usize) {
+                    let words = epoch.encode(index as u32, record);
                     words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
                 }
                 bytes.resize(length, 0);
                 self.medium.write_at(&bytes, at)?;
             }
-            self.journal.flush(&self.medium)?;
+            self.journal.flush(&self.medium, &span)?;
             if self.medium.sabotaged(Sabotage::NoFlush) { Ok(()) } else { self.medium.sync() }
         };
-        write().map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))
+        write()
+            .map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))?;
+        Ok((span, records))
     }
 
     /// Writes records behind the end of the file once more where they are and makes them durable:
     /// after a sync that failed the cache may hold what the disk does not.
-    pub(super) fn rewrite_beyond(&self, slot: &Slot, records: u64) -> std::io::Result<()> {
-        let beyond = records.saturating_sub(self.journal.capacity()) * RECORD_BYTES as u64;
+    pub(super) fn rewrite_spill(&self, slot: &Slot, records: u64) -> std::io::Result<()> {
+        let journal = self.superblock.journal();
+        let beyond = records.saturating_sub(journal.records()) * journal.record_bytes();
         if beyond == 0 {
             return Ok(());
         }
@@ -79,10 +82,14 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Takes away what stands behind the end of the file, once a slot says that nothing of it counts.
-    pub(super) fn drop_extension(&self, slot: &Slot) -> Result<()> {
-        if !self.extended.swap(false, Ordering::Relaxed) {
+    pub(super) fn drop_spill(&self, slot: &Slot) -> Result<()> {
+        if !self.spilled.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        self.medium.truncate(slot.file_bytes).map_err(Error::io("shorten the file to its end"))
+        // Durably: the next slot may be a clean one, behind which nothing may stand (F-29).
+        self.medium
+            .truncate(slot.file_bytes)
+            .and_then(|()| self.medium.sync())
+            .map_err(Error::io("shorten the file to its end"))
     }
 }
