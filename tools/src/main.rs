@@ -1,10 +1,11 @@
 //! The `bloomfile` command.
 
-mod args;
+mod cli;
 mod commands;
 mod failure;
 mod interrupt;
 mod keys;
+mod options;
 mod output;
 mod pending;
 mod text;
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     interrupt::survive_limits();
     // Where it cannot be done, the signal ends the process as before.
     let _ = bloomfile::process::catch_bus_errors("bloomfile", EXIT_ERROR.into());
-    let cli = args::Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match commands::run(cli.command) {
         Ok(code) => code,
         Err(Failure::ClosedPipe) => ExitCode::SUCCESS,

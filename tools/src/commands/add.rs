@@ -5,15 +5,57 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::{CellKind, Filter, WhenFull, filter::Recovery, hash::Hasher};
+use clap::Args;
 use serde::Serialize;
 
 use super::resume::{self, Resume};
 use super::{records, warn_if_over_capacity};
-use crate::args::{AddArgs, KeyArgs, ResumeArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
 use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
+use crate::options::{KeyArgs, KeyListArgs, PrintArgs, ResumeArgs};
 use crate::{EXIT_ERROR, output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C, a
+polite kill or the end of its terminal (SIGINT, SIGTERM, SIGHUP), it makes safe what it has added
+and says how far it came. Adding a key again changes nothing, so the same command may always be
+given again; only a counting filter counts it again, unless --resume skips it.
+
+--resume reads one input, a file or standard input. It is known again by its first and its last
+bytes that were read, wherever it lies: a copy will do, and another input or one that was cut short
+is an error. When a log was rotated, give the old one once more with --resume, then the new one with
+--resume --from-start.
+
+Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted.
+
+Examples:
+  bloomfile add seen.bloom example.org
+  bloomfile add seen.bloom --from today.txt
+  bloomfile add seen.bloom --from access.log --resume    only the lines that are new")]
+pub(crate) struct AddArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyListArgs,
+
+    /// Make keys safe from a power cut after every N, not only at the end; 0: only at the end
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::parse_count)]
+    pub(crate) sync_every: u64,
+
+    /// Keep this number of yours with the keys once all are in: a position in their source, say;
+    /// inspect shows it
+    #[arg(long, value_name = "N", conflicts_with = "resume", value_parser = units::parse_count)]
+    pub(crate) mark: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) resuming: ResumeArgs,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -27,7 +69,7 @@ struct AddOutput {
     unfinished: bool,
 }
 
-pub(crate) fn run(args: AddArgs) -> Result<ExitCode> {
+pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let progress = Progress {
         path: args.file.clone(),

@@ -1,21 +1,35 @@
 //! `bloomfile bench`: how fast this file answers, on this machine, now.
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use bloomfile::{ReadOptions, Reader, reader::Access};
+use clap::Args;
 
-use crate::args::BenchArgs;
 use crate::failure::{Failure, Result};
 use crate::output::Listing;
 use crate::{output, text, units};
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Looks up random keys of 16 bytes, which are hardly ever in, and changes nothing.")]
+pub(crate) struct BenchArgs {
+    /// The filter
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Number of keys to look up
+    #[arg(short = 'n', long, value_name = "N", default_value = "1M")]
+    #[arg(value_parser = units::parse_count)]
+    pub(crate) keys: u64,
+}
+
 /// Rounds of each measurement: the fastest counts, the others were disturbed.
 const ROUNDS: usize = 5;
 
-pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let mut listing = Listing::default();
     let start = Instant::now();
     let mapped = open(&args.file, Access::Mapped)?;

@@ -2,19 +2,52 @@
 
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::{Builder, Options, hash::Hasher};
+use clap::Args;
 use serde::Serialize;
 use tempfile::SpooledTempFile;
 
 use super::add::hashes;
 use super::create::warn_of_plan;
 use super::warn_if_over_capacity;
-use crate::args::BuildArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink, Source};
+use crate::options::{KeyArgs, NewFileArgs, PrintArgs, ShapeArgs};
 use crate::{output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without --capacity the keys are counted first, repeated ones each time they occur; 8 bytes for
+each are kept in the temporary folder (TMPDIR) meanwhile. Without --fpr it is 1%. The same keys
+and options give the same file, byte for byte. Filters that shall be merged later are built with
+the same --capacity and --fpr.
+
+Examples:
+  bloomfile build words.bloom words.txt
+  bloomfile build orders.bloom orders.csv --field 1 --delimiter , --meta keys='order numbers'")]
+pub(crate) struct BuildArgs {
+    /// The file to make
+    pub(crate) file: PathBuf,
+
+    /// Files of keys, one per line; - is standard input [default: -]
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) new_file: NewFileArgs,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyArgs,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// The rate when none is given.
 const DEFAULT_RATE: f64 = 0.01;
@@ -37,7 +70,7 @@ struct BuildOutput {
     file_bytes: u64,
 }
 
-pub(crate) fn run(args: BuildArgs) -> Result<ExitCode> {
+pub(super) fn run(args: BuildArgs) -> Result<ExitCode> {
     let sources = keys::sources(Vec::new(), args.inputs.clone())?;
     let mut shape = args.shape.options();
     if args.shape.fpr.is_none() && !args.shape.is_exact() {

@@ -6,16 +6,63 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::Reader;
+use clap::Args;
 
-use crate::args::CheckArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink};
+use crate::options::{KeyListArgs, ReadArgs};
 use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit status: 0 when some key may be present (with --all: when every key may be), 1 when not,
+2 on error. A key that is not printed is certainly absent: a damaged file is an error, so its
+data is checked first.
+
+Examples:
+  bloomfile check seen.bloom example.org && echo maybe
+  bloomfile check seen.bloom -v --from today.txt > new.txt
+  bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines
+  bloomfile check seen.bloom --except deleted.bloom example.org
+
+With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
+longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
+counts as absent, at the rate of DELETED. Give that filter a low one.")]
+pub(crate) struct CheckArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyListArgs,
+
+    /// Print the keys that are certainly absent instead
+    #[arg(short = 'v', long)]
+    pub(crate) absent: bool,
+
+    /// Print how many keys would be printed instead of the keys
+    #[arg(short, long)]
+    pub(crate) count: bool,
+
+    /// Print nothing; stop as soon as the exit status is known
+    #[arg(short, long, conflicts_with_all = ["count", "absent"])]
+    pub(crate) quiet: bool,
+
+    /// Succeed only if every key may be present
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Count keys that this filter may hold as absent, at the risk of its false positives (below)
+    #[arg(long, value_name = "DELETED")]
+    pub(crate) except: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
 
 /// Exit status when no key may be present.
 pub(crate) const EXIT_ABSENT: u8 = 1;
 
-pub(crate) fn run(args: CheckArgs) -> Result<ExitCode> {
+pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let options = args.read.options();
     let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));

@@ -1,16 +1,37 @@
 //! `bloomfile compare`: how two files relate.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::ops::{Comparison, Contents, PageComparison};
 use bloomfile::plan::Estimate;
+use clap::Args;
 use serde::Serialize;
 
 use super::keys_estimated;
-use crate::args::CompareArgs;
 use crate::failure::{Failure, Result};
+use crate::options::JsonArgs;
 use crate::output::{self, Listing};
 use crate::{text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every page of both files is verified on the way.
+
+Exit status: 0 when both have the same size and the same bits, and so the same answers; 1 when they
+differ; 2 on an error, damage included.")]
+pub(crate) struct CompareArgs {
+    /// One filter
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+
+    /// The other
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 /// Exit status when the files differ.
 const EXIT_DIFFERENT: u8 = 1;
@@ -28,7 +49,7 @@ struct CompareOutput {
     comparison: Comparison,
 }
 
-pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let comparison = bloomfile::ops::compare(&args.a, &args.b).map_err(Failure::file(&args.a))?;
     let same = comparison.is_same();
     if args.format.json {

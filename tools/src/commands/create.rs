@@ -1,14 +1,44 @@
 //! `bloomfile create`: an empty filter.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::{CellKind, Plan};
+use clap::Args;
 use serde::Serialize;
 
-use crate::args::{CreateArgs, KindArgs};
 use crate::failure::{Failure, Result};
+use crate::options::{KindArgs, NewFileArgs, PrintArgs, ShapeArgs};
 use crate::{output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A filter that has grown stays in its parts, which cost space and time: nothing can make one of them
+without the keys. Where there are the keys, build makes a filter of the right size from them.
+
+Examples:
+  bloomfile create seen.bloom --capacity 10M --fpr 0.1% --meta keys='URLs, lower case'
+  bloomfile create matrix.bloom --rows 30 --row-bits 2.5M
+  bloomfile create users.bloom -n 1M -p 1% --kind counting          keys can be removed
+  bloomfile create log.bloom -n 10k -p 1% --grow                    for any number of keys
+  bloomfile create day.bloom -n 1M -p 1% --generations 24           forgets: see rotate
+  bloomfile create quota.bloom -n 1M -p 1% --when-full refuse       never above its rate")]
+pub(crate) struct CreateArgs {
+    /// The file to make
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
+
+    #[command(flatten)]
+    pub(crate) new_file: NewFileArgs,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -20,7 +50,7 @@ struct CreateOutput {
     file_bytes: u64,
 }
 
-pub(crate) fn run(args: &CreateArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
     args.kind.check()?;
     let options = args.new_file.apply(args.kind.apply(args.shape.options()));

@@ -1,4 +1,4 @@
-//! `bloomfile merge`, `intersect`, `shrink` and `export`: new files from old ones.
+//! What `merge`, `intersect`, `shrink` and `export` share: new files from old ones.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,12 +9,13 @@ use bloomfile::{
     ops::{Derivation, InputSummary, SetOperation},
     report::Health,
 };
+use clap::Args;
 use serde::Serialize;
 
 use super::keys_estimated;
-use crate::args::{CombineArgs, ExportArgs, ResultArgs, ShrinkArgs};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
+use crate::options::{PrintArgs, ReplaceArgs};
 use crate::{output, text, units};
 
 /// The JSON form; described in `tools/json-output.md`.
@@ -26,31 +27,21 @@ struct DeriveOutput {
     derivation: Derivation,
 }
 
-pub(crate) fn merge(args: &CombineArgs) -> Result<ExitCode> {
-    run(&args.result, &args.files, "", |operation, output| operation.union(&args.files, output))
+/// Where the result goes.
+#[derive(Args, Debug)]
+pub(crate) struct ResultArgs {
+    /// The file to make
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 }
 
-pub(crate) fn intersect(args: &CombineArgs) -> Result<ExitCode> {
-    // Bits that different keys set in each file are in it as well.
-    run(&args.result, &args.files, "as full as with ", |operation, output| {
-        operation.intersection(&args.files, output)
-    })
-}
-
-pub(crate) fn shrink(args: &ShrinkArgs) -> Result<ExitCode> {
-    let files = std::slice::from_ref(&args.file);
-    run(&args.result, files, "", |operation, output| match (args.to.factor, args.to.fpr) {
-        (Some(factor), _) => operation.fold(&args.file, factor, output),
-        (None, rate) => operation.fold_to_rate(&args.file, rate.unwrap_or(0.0), output),
-    })
-}
-
-pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode> {
-    let files = std::slice::from_ref(&args.file);
-    run(&args.result, files, "", |operation, output| operation.export(&args.file, output))
-}
-
-fn run(
+pub(super) fn run(
     args: &ResultArgs,
     files: &[PathBuf],
     holds: &str,

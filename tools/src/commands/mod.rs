@@ -5,17 +5,42 @@ mod bench;
 mod build;
 mod check;
 mod compare;
+mod completions;
 mod create;
 mod derive;
-mod documents;
+mod export;
 mod inspect;
+mod intersect;
+mod man;
+mod merge;
 mod plan;
 mod remove;
 mod repair;
 mod resume;
 mod rotate;
+mod shrink;
 mod verify;
 mod which;
+
+pub(crate) use add::AddArgs;
+pub(crate) use bench::BenchArgs;
+pub(crate) use build::BuildArgs;
+pub(crate) use check::CheckArgs;
+pub(crate) use compare::CompareArgs;
+pub(crate) use completions::CompletionsArgs;
+pub(crate) use create::CreateArgs;
+pub(crate) use export::ExportArgs;
+pub(crate) use inspect::InspectArgs;
+pub(crate) use intersect::IntersectArgs;
+pub(crate) use man::ManArgs;
+pub(crate) use merge::MergeArgs;
+pub(crate) use plan::PlanArgs;
+pub(crate) use remove::RemoveArgs;
+pub(crate) use repair::RepairArgs;
+pub(crate) use rotate::RotateArgs;
+pub(crate) use shrink::ShrinkArgs;
+pub(crate) use verify::VerifyArgs;
+pub(crate) use which::WhichArgs;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +48,7 @@ use std::process::ExitCode;
 use bloomfile::plan::Estimate;
 use bloomfile::{CellKind, WhenFull};
 
-use crate::args::Command;
+use crate::cli::Command;
 use crate::failure::Result;
 use crate::interrupt::on_interrupt;
 use crate::{output, pending, units};
@@ -56,12 +81,12 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Repair(args) => repair::run(&args),
-        Command::Completions(args) => documents::completions(&args),
-        Command::Man(args) => documents::man(&args),
-        Command::Merge(args) => derive::merge(&args),
-        Command::Intersect(args) => derive::intersect(&args),
-        Command::Shrink(args) => derive::shrink(&args),
-        Command::Export(args) => derive::export(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Intersect(args) => intersect::run(&args),
+        Command::Shrink(args) => shrink::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),
     }

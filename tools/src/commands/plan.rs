@@ -4,13 +4,62 @@ use std::process::ExitCode;
 
 use bloomfile::plan::{Precheck, rate_together};
 use bloomfile::{CellKind, Options, Plan, WhenFull, geometry::Layout, options::GrowthStage};
+use clap::Args;
 use serde::Serialize;
 
 use super::policy;
-use crate::args::{KindArgs, PlanArgs, PrecheckArgs};
 use crate::failure::{Failure, Result, explain};
+use crate::options::{JsonArgs, KindArgs, ShapeArgs};
 use crate::output::{self, Listing};
 use crate::units;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile plan --capacity 10M --fpr 1%
+  bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M
+  bloomfile plan -n 1M -p 1% --kind counting
+  bloomfile plan -n 10k -p 1% --grow
+  bloomfile plan -n 1M -p 3% --precheck --lookups 102k --present 2k --database-ms 500 --filter-ms 1")]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+
+    #[command(flatten)]
+    pub(crate) kind: KindArgs,
+
+    #[command(flatten)]
+    pub(crate) precheck: PrecheckArgs,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
+
+/// What a filter is asked in front of, and how often.
+#[derive(Args, Debug)]
+pub(crate) struct PrecheckArgs {
+    /// Show what asking the filter first saves, in front of a database say
+    #[arg(long, requires = "database_ms", requires = "present")]
+    pub(crate) precheck: bool,
+
+    /// Milliseconds of one look-up behind the filter
+    #[arg(long, value_name = "MS", requires = "precheck", value_parser = units::parse_duration)]
+    pub(crate) database_ms: Option<f64>,
+
+    /// Milliseconds of one look-up in the filter
+    #[arg(long, value_name = "MS", requires = "precheck", value_parser = units::parse_duration)]
+    #[arg(default_value = "0.0001")]
+    pub(crate) filter_ms: f64,
+
+    /// Look-ups for keys that are there: a share such as 2%, or a number
+    #[arg(long, value_name = "SHARE", requires = "precheck", value_parser = units::parse_part)]
+    pub(crate) present: Option<units::Part>,
+
+    /// Look-ups in all
+    #[arg(long, value_name = "N", requires = "precheck", value_parser = units::parse_count)]
+    #[arg(default_value = "1M")]
+    pub(crate) lookups: u64,
+}
 
 /// Layouts in the order in which they are compared.
 const COMPARED: [Layout; 4] = [Layout::Line, Layout::Page, Layout::Rows, Layout::Flat];
@@ -74,7 +123,7 @@ struct Planned<'a> {
     growth: Vec<GrowthStage>,
 }
 
-pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
     args.kind.check()?;
     let failed = |error| Failure::new(explain(&error));

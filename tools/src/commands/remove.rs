@@ -5,15 +5,50 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::{CellKind, Error, Filter, hash::Hasher};
+use clap::Args;
 use serde::Serialize;
 
 use super::add::{open, unfinished_note};
 use super::resume::Resume;
-use crate::args::{KeyArgs, RemoveArgs, ResumeArgs};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
 use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
+use crate::options::{KeyArgs, KeyListArgs, PrintArgs, ResumeArgs};
 use crate::{EXIT_ERROR, output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Only a counting filter forgets single keys. Remove only what was added: a key that was not, and
+seems to be in by mistake, takes others out with it. A key that was added twice has to be removed
+twice; one that was added 15 times or more may stay for ever. When the command has ended, the
+removals survive a power cut. Unlike add, the same command may not be given again, unless --resume
+skips what was removed before; see bloomfile help add.
+
+Exit status: 0 when every key was removed; 1 when some were not in: they are named, unless --quiet,
+and the others were removed; 2 on error, and when the parts of a grown filter leave in doubt which
+of them holds a key: such keys are named and stay. 129, 130 or 143 (128 + signal) when interrupted.
+
+Examples:
+  bloomfile remove users.bloom alice
+  bloomfile remove users.bloom --from gone.txt
+  bloomfile remove users.bloom --from gone.log --resume    only the lines that are new")]
+pub(crate) struct RemoveArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) keys: KeyListArgs,
+
+    /// Make removals safe from a power cut after every N, not only at the end; 0: only at the end
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::parse_count)]
+    pub(crate) sync_every: u64,
+
+    #[command(flatten)]
+    pub(crate) resuming: ResumeArgs,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// Exit status when some keys were not in.
 const EXIT_NOT_IN: u8 = 1;
@@ -32,7 +67,7 @@ struct RemoveOutput {
     unfinished: bool,
 }
 
-pub(crate) fn run(args: RemoveArgs) -> Result<ExitCode> {
+pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let progress = Progress {
         path: args.file.clone(),

@@ -1,17 +1,44 @@
 //! `bloomfile repair`: a damaged file made usable, and what that costs.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::{ops::Repair, report::Health};
+use clap::Args;
 use serde::Serialize;
 
 use super::records;
-use crate::args::RepairArgs;
 use crate::failure::{Failure, Result};
+use crate::options::JsonArgs;
 use crate::output::{self, Listing};
 use crate::{text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A copy of the file, or building it again from its keys, is better: use repair where there is
+neither. It changes FILE in place and cannot be undone, so keep a copy of the damaged file.
+
+Every page that fails its checksum is set to all ones: the filter then says \"maybe\" to keys that
+fall into it, present or not, and never \"no\" wrongly. What was done and the rate that this leaves
+are printed. A damaged superblock, two damaged state slots or a wrong length cannot be repaired.
+
+A file whose writer crashed is not damaged: the next command that writes it recovers it, such as
+bloomfile add FILE < /dev/null.
+
+Exit status: 0 when the file is sound now, 2 when it could not be repaired.")]
+pub(crate) struct RepairArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+
+    /// Also repair a file that may only have been left by a crash: pages with bits that nothing
+    /// explains, which recovery would keep, are set to all ones
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -34,7 +61,7 @@ struct RepairOutput {
     repair: Repair,
 }
 
-pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &RepairArgs) -> Result<ExitCode> {
     if !args.force {
         refuse_mere_crash(&args.file)?;
     }

@@ -1,13 +1,31 @@
 //! `bloomfile rotate`: the oldest generation goes, a new one takes the adds.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
 
 use super::add::open;
-use crate::args::RotateArgs;
 use crate::failure::{Failure, Result};
+use crate::options::PrintArgs;
 use crate::{output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Readers see it without opening the file again, and a power cut leaves the generations as they were
+before or after.
+
+Example:
+  bloomfile create day.bloom -n 1M -p 1% --generations 24
+  bloomfile rotate day.bloom      every hour: what was added in the last 23 to 24 hours is in")]
+pub(crate) struct RotateArgs {
+    /// The filter, made with --generations
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -18,7 +36,7 @@ struct RotateOutput {
     dropped: bool,
 }
 
-pub(crate) fn run(args: &RotateArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &RotateArgs) -> Result<ExitCode> {
     let failed = Failure::file(&args.file);
     let filter = open(&args.file, args.print.quiet)?;
     let before = filter.segments();

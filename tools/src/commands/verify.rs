@@ -1,16 +1,30 @@
 //! `bloomfile verify`: whether every byte is what was written.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::report::{Health, Verification};
+use clap::Args;
 use serde::Serialize;
 
 use super::records;
 use crate::EXIT_ERROR;
-use crate::args::VerifyArgs;
 use crate::failure::{Failure, Result, explain};
+use crate::options::PrintArgs;
 use crate::{output, text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged, or
+has pages that cannot be verified after a power cut, and none is damaged.")]
+pub(crate) struct VerifyArgs {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
 
 /// Exit status when a file is damaged.
 const EXIT_DAMAGED: u8 = 1;
@@ -41,7 +55,7 @@ struct FileOutput {
     verification: Option<Verification>,
 }
 
-pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let mut files = Vec::new();
     for path in &args.files {
         let file = judge(path);

@@ -1,18 +1,51 @@
 //! `bloomfile which`: for each key, the files that may hold it.
 
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::ops::Readers;
+use clap::Args;
 use serde::Serialize;
 
 use super::check::EXIT_ABSENT;
-use crate::args::WhichArgs;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Piece, Sink};
+use crate::options::{InputArgs, ReadArgs};
 use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints each key and the files that may hold it, separated by tabs. The files may differ in size,
+layout and seed. A file that is not printed certainly does not hold the key: a damaged file is an
+error, so the data is checked first.
+
+Exit status: 0 when some file may hold some key, 1 when none may, 2 on error.
+
+Examples:
+  bloomfile which -k example.org *.bloom
+  bloomfile which --from today.txt *.bloom --json")]
+pub(crate) struct WhichArgs {
+    /// A key; may be given again; without any, keys are read from standard input
+    #[arg(short = 'k', long = "key", value_name = "KEY")]
+    pub(crate) arguments: Vec<OsString>,
+
+    /// The filters
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) inputs: InputArgs,
+
+    /// Print a JSON object on a line for each key
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
 
 /// One line of the JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -22,7 +55,7 @@ struct WhichOutput<'a> {
     files: Vec<&'a str>,
 }
 
-pub(crate) fn run(args: WhichArgs) -> Result<ExitCode> {
+pub(super) fn run(args: WhichArgs) -> Result<ExitCode> {
     let sources = keys::sources(args.arguments, args.inputs.from)?;
     let mut readers = Readers::new();
     for path in &args.files {

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Input, MAX_KEY_BYTES, Piece, Progress, Sink};
-use crate::args::KeyArgs;
 use crate::failure::Result;
+use crate::options::KeyArgs;
 
 /// Most bytes of a piece, and of all pieces that are worked on at the same time.
 const PIECE_BYTES: usize = 8 << 20;

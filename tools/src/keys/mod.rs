@@ -28,8 +28,8 @@ pub(crate) use progress::Progress;
 use resume::Track;
 pub(crate) use resume::{Resumed, WHEN_ROTATED};
 
-use crate::args::KeyArgs;
 use crate::failure::{Failure, Result};
+use crate::options::KeyArgs;
 use crate::{output, text};
 
 /// Longest key: a file without a single separator is not a list of keys.

@@ -1,6 +1,6 @@
 //! A piece of an input: whole records, cut into keys.
 
-use crate::args::KeyArgs;
+use crate::options::KeyArgs;
 
 /// Why a record means no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

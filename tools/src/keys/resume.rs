@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use super::{Ends, Input, Place, Sink, Source, open, regular, tell_if_terminal};
-use crate::args::KeyArgs;
 use crate::failure::{Failure, Result};
+use crate::options::KeyArgs;
 use crate::units;
 
 /// Bytes of a new input that are told as its first place: few, so that it is known again even if

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bloomfile::report::{Detail, Explained, PageInspection};
 use serde::Serialize;
 
-use crate::args::InspectArgs;
+use crate::commands::InspectArgs;
 use crate::failure::{Failure, Result};
 use crate::{text, units};
 

@@ -4,20 +4,63 @@ mod bytes;
 mod charts;
 mod html;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::{
     CellKind, WhenFull,
     report::{BlockLoads, Health, Inspection},
 };
+use clap::Args;
 use serde::Serialize;
 
 use super::{keys_estimated, records};
-use crate::args::InspectArgs;
 use crate::failure::{Failure, Result};
+use crate::options::JsonArgs;
 use crate::output::{self, Listing};
 use crate::{text, units};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The summary, --pages and --json read headers and page tables only, so that they take no longer
+for a large file. --loads, --html and --bytes read everything. --bytes explains damaged files as
+well: it shows why a file is refused.
+
+Examples:
+  bloomfile inspect seen.bloom
+  bloomfile inspect seen.bloom --html seen.html
+  bloomfile inspect damaged.bloom --bytes | grep wrong")]
+pub(crate) struct InspectArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+
+    /// Show how the keys are spread over the blocks, against the law they should follow
+    #[arg(long)]
+    pub(crate) loads: bool,
+
+    /// Write one page with all of it as charts, for a browser; - is standard output
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["loads", "pages", "bytes", "json"])]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Replace PAGE if it is there already; never the filter itself
+    #[arg(short, long, requires = "html")]
+    pub(crate) force: bool,
+
+    /// List the data pages: checksum, bits set, fill
+    #[arg(long, conflicts_with_all = ["loads", "bytes"])]
+    pub(crate) pages: bool,
+
+    /// Explain the file byte range by byte range, damaged or not
+    #[arg(long, conflicts_with = "loads")]
+    pub(crate) bytes: bool,
+
+    /// With --bytes: each table entry, journal record and data page by itself
+    #[arg(long, requires = "bytes")]
+    pub(crate) all: bool,
+
+    #[command(flatten)]
+    pub(crate) format: JsonArgs,
+}
 
 /// Share of the capacity from which on a filter is nearly full.
 const NEARLY_FULL: f64 = 0.9;
@@ -37,7 +80,7 @@ struct InspectOutput {
     loads: Option<Vec<BlockLoads>>,
 }
 
-pub(crate) fn run(args: &InspectArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &InspectArgs) -> Result<ExitCode> {
     match args {
         InspectArgs { bytes: true, .. } => bytes::bytes(args)?,
         InspectArgs { pages: true, .. } => bytes::pages(args)?,

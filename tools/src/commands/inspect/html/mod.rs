@@ -11,7 +11,7 @@ use bloomfile::{
 };
 
 use super::charts::{self, PageMap};
-use crate::args::InspectArgs;
+use crate::commands::InspectArgs;
 use crate::failure::{Failure, Result, explain};
 use crate::pending::Target;
 use crate::{output, text, units};

@@ -1,24 +1,13 @@
-//! The command line: what can be said, checked before anything is done.
-
-mod common;
-mod documents;
-mod examining;
-mod keys;
-mod making;
-mod operations;
-mod shape;
-mod using;
-
-pub(crate) use common::{FormatArgs, PrintArgs, ReadArgs, ReplaceArgs};
-pub(crate) use documents::{CompletionsArgs, ManArgs};
-pub(crate) use examining::{CompareArgs, InspectArgs, RepairArgs, VerifyArgs};
-pub(crate) use keys::{InputArgs, KeyArgs, KeyListArgs, ResumeArgs};
-pub(crate) use making::{BuildArgs, CreateArgs, PlanArgs, PrecheckArgs};
-pub(crate) use operations::{CombineArgs, ExportArgs, ResultArgs, ShrinkArgs};
-pub(crate) use shape::{KindArgs, ShapeArgs};
-pub(crate) use using::{AddArgs, BenchArgs, CheckArgs, RemoveArgs, RotateArgs, WhichArgs};
+//! The command line: the commands there are. What can be said to each stands beside it, in
+//! [`commands`](crate::commands).
 
 use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    AddArgs, BenchArgs, BuildArgs, CheckArgs, CompareArgs, CompletionsArgs, CreateArgs, ExportArgs,
+    InspectArgs, IntersectArgs, ManArgs, MergeArgs, PlanArgs, RemoveArgs, RepairArgs, RotateArgs,
+    ShrinkArgs, VerifyArgs, WhichArgs,
+};
 
 /// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
 ///
@@ -74,9 +63,9 @@ pub(crate) enum Command {
     /// Make a damaged file usable again, at a higher rate
     Repair(RepairArgs),
     /// Make one filter that holds the keys of several
-    Merge(CombineArgs),
+    Merge(MergeArgs),
     /// Make a filter of the keys that several have in common
-    Intersect(CombineArgs),
+    Intersect(IntersectArgs),
     /// Make a smaller filter of the same keys
     Shrink(ShrinkArgs),
     /// Make the plain filter of a counting one

@@ -1,22 +1,31 @@
-//! `bloomfile completions` and `bloomfile man`: made from the definitions of the command line.
+//! `bloomfile man`: manual pages, made from the definitions of the command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::{Args, CommandFactory};
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::cli::Cli;
 use crate::failure::{Failure, Result};
 use crate::pending::Target;
 use crate::{output, text, units};
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "bloomfile", &mut script);
-    output::bytes(&script)?;
-    Ok(ExitCode::SUCCESS)
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bloomfile man | man -l -
+  bloomfile man --out ~/.local/share/man/man1 --force")]
+pub(crate) struct ManArgs {
+    /// Write bloomfile.1, bloomfile-check.1 and so on into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Replace pages that are there already
+    #[arg(short, long, requires = "out")]
+    pub(crate) force: bool,
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
+pub(super) fn run(args: &ManArgs) -> Result<ExitCode> {
     // `help` is no command with a page of its own.
     let command = Cli::command().disable_help_subcommand(true);
     let Some(folder) = &args.out else {

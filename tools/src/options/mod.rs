@@ -1,11 +1,22 @@
-//! What many commands have in common: what they print, replace and trust.
+//! Options that several commands share: what they print, replace and trust, how large a filter is, how
+//! keys are written.
+
+mod keys;
+mod kind;
+mod new_file;
+mod shape;
+
+pub(crate) use keys::{InputArgs, KeyArgs, KeyListArgs, ResumeArgs};
+pub(crate) use kind::KindArgs;
+pub(crate) use new_file::NewFileArgs;
+pub(crate) use shape::ShapeArgs;
 
 use bloomfile::{ReadOptions, reader::Access};
 use clap::Args;
 
 /// In what form the result is printed.
 #[derive(Args, Debug)]
-pub(crate) struct FormatArgs {
+pub(crate) struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -19,7 +30,7 @@ pub(crate) struct PrintArgs {
     pub(crate) quiet: bool,
 
     #[command(flatten)]
-    pub(crate) format: FormatArgs,
+    pub(crate) format: JsonArgs,
 }
 
 /// What becomes of a file that stands where one is to be made.

@@ -1,0 +1,41 @@
+//! What a new file shall have besides its size.
+
+use bloomfile::Options;
+use clap::Args;
+
+use super::ReplaceArgs;
+use crate::units;
+
+/// What else a new file shall have.
+#[derive(Args, Debug)]
+pub(crate) struct NewFileArgs {
+    /// Seed of the hash; only files with the same seed can be merged
+    #[arg(long, value_name = "S", default_value = "0", value_parser = units::parse_seed)]
+    pub(crate) seed: u64,
+
+    /// A pair to keep in the file, such as what the keys are; may be given again
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = units::parse_pair)]
+    pub(crate) metadata: Vec<(String, String)>,
+
+    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: an 8th of
+    /// the data, from 8KiB to 64MiB; none for build]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(crate) journal: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+}
+
+impl NewFileArgs {
+    /// Adds them to a shape's options.
+    pub(crate) fn apply(&self, options: Options) -> Options {
+        let mut options = options.seed(self.seed).replace(self.replace.force);
+        for (key, value) in &self.metadata {
+            options = options.metadata(key, value);
+        }
+        match self.journal {
+            Some(bytes) => options.journal_bytes(bytes),
+            None => options,
+        }
+    }
+}
