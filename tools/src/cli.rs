@@ -15,19 +15,19 @@ use crate::commands::{
 #[derive(Debug, Parser)]
 #[command(name = "bloomfile", version = version(), arg_required_else_help = true)]
 #[command(after_help = "\
-Example:
-  bloomfile build words.bloom words.txt        a filter from a file of keys
-  bloomfile check words.bloom sheep wolf       prints those that may be in it
-  bloomfile check words.bloom --from list.txt  the same for a list
-  bloomfile inspect words.bloom                what it is and how full
-  bloomfile verify words.bloom                 whether every byte is as written
-  bloomfile inspect --bytes words.bloom        why a file is refused: look for \"wrong\"
-  bloomfile repair words.bloom                 if it is damaged, and there is no copy
-  bloomfile merge -o all.bloom a.bloom b.bloom the keys of both in one file
+Exit status: 0 done, 2 error. check and which: 0 some key may be present, 1 none. remove: 0 all
+removed, 1 some were not in. compare: 0 same bits, 1 different. verify: 0 sound, 1 damaged, 2 could
+not tell.
 
-Exit status: 0 done, 2 error. check, which: 0 some key may be present, 1 none.
-remove: 0 all removed, 1 some were not in.
-verify: 0 sound, 1 damaged, 2 could not tell.")]
+Examples:
+  bloomfile build words.bloom words.txt         a filter from a file of keys
+  bloomfile check words.bloom sheep wolf        prints those that may be in it
+  bloomfile check words.bloom --from list.txt   the same for a list
+  bloomfile inspect words.bloom                 what it is and how full
+  bloomfile verify words.bloom                  whether every byte is as written
+  bloomfile inspect --bytes words.bloom         why a file is refused: look for \"wrong\"
+  bloomfile repair words.bloom                  if it is damaged, and there is no copy
+  bloomfile merge -o all.bloom a.bloom b.bloom  the keys of both in one file")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

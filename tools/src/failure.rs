@@ -9,7 +9,7 @@ use crate::text;
 /// What ends a command before its time.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read our output has seen enough: no error.
+    /// The reader of our output has closed it: no error.
     ClosedPipe,
     /// Something is wrong.
     Error {

@@ -1,4 +1,4 @@
-//! Ctrl-C, the polite kill and the end of a terminal: the work ends in good order and says how far
+//! Ctrl-C, kill and the end of a terminal: the work ends in good order and says how far
 //! it came. And the signals of limits, which become errors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn status(signal: i32) -> i32 {
     128 + signal
 }
 
-/// How far a piece of work has come, held by whoever goes on with it.
+/// How far a piece of work has come, held by the thread that goes on with it.
 ///
 /// The main thread holds it while there are keys at hand, and lets go of it while it waits for
 /// more. The thread that is told of a signal then takes it, to the end.

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::failure::{Failure, Result};
 use crate::text;
@@ -46,9 +47,80 @@ pub(crate) fn warn(path: &Path, text: impl Display) {
 
 /// Prints a value as JSON. Numbers that JSON lacks (infinities) become null.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
-    let json =
-        serde_json::to_string_pretty(value).map_err(|error| Failure::output(error.into()))?;
-    line(text::json(&json))
+    let mut json = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut json, Pretty::default());
+    value.serialize(&mut serializer).map_err(|error| Failure::output(error.into()))?;
+    line(text::json(&String::from_utf8_lossy(&json)))
+}
+
+/// JSON on several lines, in which no zero has a sign: -0.0 puzzles people.
+#[derive(Default)]
+struct Pretty(PrettyFormatter<'static>);
+
+/// Leaves what is written between values to the formatter inside.
+macro_rules! as_pretty {
+    ($($name:ident($($first:ident)?)),*) => {
+        $(fn $name<W: ?Sized + Write>(
+            &mut self,
+            writer: &mut W,
+            $($first: bool,)?
+        ) -> io::Result<()> {
+            self.0.$name(writer, $($first)?)
+        })*
+    };
+}
+
+impl Formatter for Pretty {
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        self.0.write_f64(writer, value + 0.0)
+    }
+
+    as_pretty!(
+        begin_array(),
+        end_array(),
+        begin_array_value(first),
+        end_array_value(),
+        begin_object(),
+        end_object(),
+        begin_object_key(first),
+        end_object_key(),
+        begin_object_value(),
+        end_object_value()
+    );
+}
+
+/// Appends a value as JSON on a line of its own.
+pub(crate) fn json_line(value: &impl Serialize, text: &mut Vec<u8>) {
+    let json = serde_json::to_string(value).expect("texts can be written as JSON");
+    text.extend_from_slice(text::json(&json).as_bytes());
+    text.push(b'\n');
+}
+
+/// Prints records of inputs as they are, but to a terminal nothing that would steer it.
+#[derive(Clone, Copy)]
+pub(crate) struct Printer {
+    to_terminal: bool,
+    separator: u8,
+}
+
+impl Printer {
+    /// One that ends records with a NUL byte or a newline.
+    pub(crate) fn new(null: bool) -> Self {
+        let separator = if null { 0 } else { b'\n' };
+        Printer { to_terminal: io::stdout().is_terminal(), separator }
+    }
+
+    pub(crate) fn record(self, record: &[u8], text: &mut Vec<u8>) {
+        if self.to_terminal {
+            text::record(record, text);
+        } else {
+            text.extend_from_slice(record);
+        }
+    }
+
+    pub(crate) fn end(self, text: &mut Vec<u8>) {
+        text.push(self.separator);
+    }
 }
 
 /// Whether standard output shows colours: a terminal that can, and a user who wants them.

@@ -99,9 +99,10 @@ impl Target {
         }
         file.as_file().sync_all()?;
         loop {
-            let renamed = match self.force {
-                true => file.persist(&self.place),
-                false => file.persist_noclobber(&self.place),
+            let renamed = if self.force {
+                file.persist(&self.place)
+            } else {
+                file.persist_noclobber(&self.place)
             };
             match renamed {
                 Ok(_) => return Ok(()),

@@ -32,31 +32,31 @@ pub(crate) fn parse_duration(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A part of a whole.
+/// A share of a whole, or a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum Amount {
     Share(f64),
     Number(u64),
 }
 
-impl Part {
+impl Amount {
     /// How many of `whole` it is.
     pub(crate) fn of(self, whole: u64) -> u64 {
         match self {
-            Part::Share(share) => (share * whole as f64).round() as u64,
-            Part::Number(number) => number.min(whole),
+            Amount::Share(share) => (share * whole as f64).round() as u64,
+            Amount::Number(number) => number.min(whole),
         }
     }
 }
 
 /// A share, or a number of at least 1 (or 0).
-pub(crate) fn parse_part(text: &str) -> Result<Part, String> {
+pub(crate) fn parse_amount(text: &str) -> Result<Amount, String> {
     if let Ok(number) = parse_count(text) {
-        return Ok(Part::Number(number));
+        return Ok(Amount::Number(number));
     }
     match (text, parse_rate(text)) {
-        ("100%", _) => Ok(Part::Share(1.0)),
-        (_, Ok(share)) => Ok(Part::Share(share)),
+        ("100%", _) => Ok(Amount::Share(1.0)),
+        (_, Ok(share)) => Ok(Amount::Share(share)),
         _ => Err("not a share such as 2% or 0.02, nor a number such as 2000".into()),
     }
 }
@@ -252,9 +252,10 @@ fn significant(value: f64) -> String {
     let magnitude = value.abs().log10().floor() as i32;
     let decimals = (2 - magnitude).max(0) as usize;
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
@@ -330,15 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_times() {
-        for (text, part) in [("2%", Part::Share(0.02)), ("100%", Part::Share(1.0))] {
-            assert_eq!(parse_part(text), Ok(part), "{text}");
+    fn amounts_and_times() {
+        for (text, amount) in [("2%", Amount::Share(0.02)), ("100%", Amount::Share(1.0))] {
+            assert_eq!(parse_amount(text), Ok(amount), "{text}");
         }
         for (text, number) in [("2k", 2000), ("0.02", 2), ("500", 100), ("0", 0), ("100%", 100)] {
             let whole = if text == "2k" { 10_000 } else { 100 };
-            assert_eq!(parse_part(text).map(|part| part.of(whole)), Ok(number), "{text}");
+            assert_eq!(parse_amount(text).map(|amount| amount.of(whole)), Ok(number), "{text}");
         }
-        assert!(["", "x", "-1", "101%", "1.5"].into_iter().all(|text| parse_part(text).is_err()));
+        assert!(["", "x", "-1", "101%", "1.5"].into_iter().all(|text| parse_amount(text).is_err()));
         assert_eq!(parse_duration("0.5"), Ok(0.5));
         assert!(["-1", "inf", "x"].into_iter().all(|text| parse_duration(text).is_err()));
         assert_eq!(

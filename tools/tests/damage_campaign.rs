@@ -263,7 +263,7 @@ impl Damage {
     fn all(length: usize, state: State) -> Vec<Damage> {
         let all = every_byte();
         let (sectors, seed) = (length / SECTOR, seed());
-        // Whoever finds a live file torn waits for its writer, and tries again.
+        // A reader that finds a live file torn waits for its writer, and tries again.
         let rarely = if state == State::Live { 4 } else { 1 };
         let stride = if all { 1 } else { rarely * STRIDE };
         let first = random(seed, state as u64) as usize % stride;

@@ -4,24 +4,32 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bloomfile::{CellKind, Filter, WhenFull, filter::Recovery, hash::Hasher};
+use bloomfile::{CellKind, Filter, WhenFull, hash::Hasher};
 use clap::Args;
 use serde::Serialize;
 
+use super::key_form;
 use super::resume::{self, Resume};
-use super::{records, warn_if_over_capacity};
+use super::wording::warn_if_over_capacity;
+use super::writing::{hashes, news, open, skipped_note, unfinished_note};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
-use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
-use crate::options::{KeyArgs, KeyListArgs, PrintArgs, ResumeArgs};
+use crate::keys::{self, Format, Piece, Position, Resumed, Sink, Source};
+use crate::options::{KeyListArgs, PrintArgs, ResumeArgs};
 use crate::{EXIT_ERROR, output, text, units};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C, a
-polite kill or the end of its terminal (SIGINT, SIGTERM, SIGHUP), it makes safe what it has added
-and says how far it came. Adding a key again changes nothing, so the same command may always be
-given again; only a counting filter counts it again, unless --resume skips it.
+When the command has ended without an error, all keys survive a power cut. Ended by Ctrl-C, kill or
+the end of its terminal (SIGINT, SIGTERM, SIGHUP), it makes safe what it has added and says how far
+it came. Adding a key again changes nothing, so the same command may always be given again; only a
+counting filter counts it again, unless --resume skips it.
+
+Keys that change the filter are new. The others are present already, or false positives: at a rate
+of 1 %, up to one key in a hundred of those that are new.
+
+Keys are read in the form that the file records. An option that contradicts it is an error. The first
+keys of a file that records none set it.
 
 --resume reads one input, a file or standard input. It is known again by its first and its last
 bytes that were read, wherever it lies: a copy will do, and another input or one that was cut short
@@ -33,7 +41,8 @@ Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted.
 Examples:
   bloomfile add seen.bloom example.org
   bloomfile add seen.bloom --from today.txt
-  bloomfile add seen.bloom --from access.log --resume    only the lines that are new")]
+  bloomfile add seen.bloom --from access.log --resume    only the lines that are new
+  bloomfile add seen.bloom --from hosts.csv --csv --field host")]
 pub(crate) struct AddArgs {
     /// The filter
     pub(crate) file: PathBuf,
@@ -70,7 +79,11 @@ struct AddOutput {
 }
 
 pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
+    let quiet = args.print.quiet;
+    if !quiet {
+        keys::warn_of_file_names(&args.keys.arguments);
+    }
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from.clone())?;
     let progress = Progress {
         path: args.file.clone(),
         sync_every: args.sync_every,
@@ -84,14 +97,16 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
     };
     let mut progress = Interruptible::new(progress, end_early)?;
 
-    let filter = open(&args.file, args.print.quiet)?;
+    let filter = open(&args.file, quiet)?;
+    let form = key_form::for_file(&args.file, &filter.metadata(), &args.keys.inputs)?;
+    let format = Format::new(&args.keys.inputs.records, form);
+    key_form::record(&args.file, &filter, form, &args.keys.inputs, quiet)?;
     let hasher = filter.hasher();
-    let written = &args.keys.inputs.written;
-    let input = progress.hold().start(filter, &args.resuming, &sources, written)?;
+    let input = progress.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
     let mut adding = Adding { hasher, progress };
     let visited = match input {
-        Some(input) => input.visit(args.print.quiet, &mut adding),
-        None => keys::visit(&sources, written, args.print.quiet, &mut adding).map(|()| false),
+        Some(input) => input.visit(&mut adding),
+        None => keys::visit(&sources, &format, quiet, &mut adding).map(|()| false),
     };
 
     let progress = adding.progress.hold();
@@ -103,55 +118,36 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
         failure.and(format_args!("{keys} {were} added before it"))
     })?;
     progress.refuse_short_input()?;
-    if !args.print.quiet {
-        warn_if_overfull(&args.file)?;
-        if args.print.format.json {
-            output::json(&AddOutput {
-                schema: 1,
-                file: args.file.display().to_string(),
-                keys: progress.keys,
-                new: progress.new,
-                skipped: progress.read - progress.keys,
-                mark,
-                unfinished,
-            })?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let skipped = match progress.read - progress.keys {
-            0 => String::new(),
-            skipped => format!("{} skipped, ", units::counted(skipped, "key")),
-        };
+    if quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
+    warn_if_overfull(&args.file)?;
+    let skipped = progress.read - progress.keys;
+    if args.print.format.json {
+        output::json(&AddOutput {
+            schema: 1,
+            file: args.file.display().to_string(),
+            keys: progress.keys,
+            new: progress.new,
+            skipped,
+            mark,
+            unfinished,
+        })?;
+    } else {
         let mark = mark.map(|mark| format!("; mark {mark}"));
         output::line(format_args!(
-            "{}: {skipped}{keys} read, {} of them new{}{}",
+            "{}: {}{keys} read{}{}{}",
             text::path(&args.file),
-            units::count(progress.new),
+            skipped_note(skipped),
+            news(progress.keys, progress.new),
             mark.unwrap_or_default(),
-            unfinished_note(unfinished, written),
+            unfinished_note(unfinished, &format),
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said of a last record that was left.
-pub(super) fn unfinished_note(unfinished: bool, written: &KeyArgs) -> String {
-    if unfinished {
-        format!("; the last {} has not ended: left for the next run", written.record_name())
-    } else {
-        String::new()
-    }
-}
-
-/// Opens a filter for writing, and says so if it had to be recovered.
-pub(super) fn open(path: &Path, quiet: bool) -> Result<Filter> {
-    let filter = Filter::open(path).map_err(Failure::file(path))?;
-    if let Some(recovery) = filter.recovery().filter(|_| !quiet) {
-        tell_recovery(path, recovery, filter.kind());
-    }
-    Ok(filter)
-}
-
-/// Warns when the part of a file that takes the adds holds more keys than it was made for.
+/// Warns when the segment of a file that takes the adds holds more keys than it was made for.
 fn warn_if_overfull(path: &Path) -> Result<()> {
     let inspection = bloomfile::report::inspect(path).map_err(Failure::file(path))?;
     if let Some(newest) = inspection.segments.last() {
@@ -162,19 +158,6 @@ fn warn_if_overfull(path: &Path) -> Result<()> {
         warn_if_over_capacity(path, newest.adds, newest.capacity, remedy);
     }
     Ok(())
-}
-
-fn tell_recovery(path: &Path, recovery: &Recovery, kind: CellKind) {
-    let missing = match recovery.records_missing {
-        0 => String::new(),
-        count => format!(", {} that had not been synced lost", units::counted(count, "record")),
-    };
-    output::note(format_args!(
-        "{}: recovered after a crash: {} replayed{missing}, {} not verifiable",
-        text::path(path),
-        records(recovery.records_replayed, kind),
-        units::counted(recovery.pages_unverifiable, "page"),
-    ));
 }
 
 /// What becomes of the mark.
@@ -214,7 +197,7 @@ impl Progress {
         filter: Filter,
         args: &ResumeArgs,
         sources: &'a [Source],
-        written: &'a KeyArgs,
+        (format, quiet): (&Format, bool),
     ) -> Result<Option<Resumed<'a>>> {
         let inspection =
             bloomfile::report::inspect(&self.path).map_err(Failure::file(&self.path))?;
@@ -223,7 +206,7 @@ impl Progress {
         let mut input = None;
         if args.resume {
             let resume = Resume::new(&filter, "add", args.from_start);
-            let opened = Resumed::open(sources, written, resume.position, resume.place())?;
+            let opened = Resumed::open(sources, format, quiet, resume.read, resume.position())?;
             resume.claim(&filter).map_err(Failure::file(&self.path))?;
             self.read = opened.before();
             self.marking = Marking::Position(resume);
@@ -236,7 +219,7 @@ impl Progress {
     /// Adds keys by their hashes, and syncs whenever it is time to.
     fn add(&mut self, mut hashes: &[u64]) -> Result<()> {
         if let Marking::Position(resume) = &self.marking {
-            let left = resume.position.saturating_sub(self.read);
+            let left = resume.read.saturating_sub(self.read);
             let skipped = left.min(hashes.len() as u64);
             self.read += skipped;
             hashes = &hashes[skipped as usize..];
@@ -244,10 +227,8 @@ impl Progress {
         let failed = Failure::file(&self.path);
         let Some(filter) = &self.filter else { return Ok(()) };
         while !hashes.is_empty() {
-            let until_sync = match self.one_by_one {
-                true => 1,
-                false => self.sync_every.saturating_sub(self.unsynced),
-            };
+            let until_sync =
+                if self.one_by_one { 1 } else { self.sync_every.saturating_sub(self.unsynced) };
             let (now, later) = match usize::try_from(until_sync) {
                 Ok(count @ 1..) if count < hashes.len() => hashes.split_at(count),
                 _ => (hashes, &[][..]),
@@ -269,11 +250,11 @@ impl Progress {
         Ok(())
     }
 
-    /// Called with a place of the input ahead, before the keys up to it are added.
-    fn approach(&mut self, place: Place) -> Result<()> {
+    /// Called with a position of the input ahead, before the keys up to it are added.
+    fn before(&mut self, position: Position) -> Result<()> {
         match (&self.filter, &mut self.marking) {
             (Some(filter), Marking::Position(resume)) => {
-                resume.approach(filter, place).map_err(Failure::file(&self.path))
+                resume.before(filter, position).map_err(Failure::file(&self.path))
             }
             _ => Ok(()),
         }
@@ -286,7 +267,7 @@ impl Progress {
             Marking::AtEnd(mark) if complete => (Some(*mark), resume::set_mark(&filter, *mark)),
             Marking::Position(resume) => {
                 // Never back: an input may have ended, or been cut off, before the old mark.
-                let mark = self.read.max(resume.position);
+                let mark = self.read.max(resume.read);
                 (Some(mark), resume.sync(&filter, mark))
             }
             _ => (None, Ok(())),
@@ -321,10 +302,10 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
                 (None, _) => "the same command goes on from the start".into(),
             };
             output::note(format_args!(
-                "{}: interrupted: {} read, {} of them new, all of them safe; {again}",
+                "{}: interrupted: {} read{}; what was added is safe; {again}",
                 text::path(&progress.path),
                 units::counted(progress.keys, "key"),
-                units::count(progress.new),
+                news(progress.keys, progress.new),
             ));
             status
         }
@@ -345,34 +326,25 @@ struct Adding {
 const KEYS_AT_ONCE: usize = 1 << 14;
 
 impl Sink for Adding {
-    type Part = Vec<u64>;
+    type Output = Vec<u64>;
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
         hashes(self.hasher, piece)
     }
 
-    fn take(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
+    fn accept(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
         for hashes in hashes.chunks(KEYS_AT_ONCE) {
             self.progress.hold_or_end().add(hashes)?;
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn approach(&mut self, place: Place) -> Result<()> {
-        self.progress.hold_or_end().approach(place)
+    fn before(&mut self, position: Position) -> Result<()> {
+        self.progress.hold_or_end().before(position)
     }
 
     fn pause(&mut self) -> Result<()> {
         self.progress.let_go();
         Ok(())
     }
-}
-
-/// The hashes of the keys of a piece, in order.
-pub(super) fn hashes(hasher: Hasher, piece: &mut Piece<'_>) -> Vec<u64> {
-    let mut hashes = Vec::new();
-    while let Some((_, key)) = piece.next() {
-        hashes.push(hasher.hash(key));
-    }
-    hashes
 }

@@ -14,7 +14,12 @@ use crate::{output, text, units};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Looks up random keys of 16 bytes, which are hardly ever in, and changes nothing.")]
+Looks up random keys of 16 bytes, which are hardly ever in, and changes nothing.
+
+Exit status: 0 done, 2 error.
+
+Examples:
+  bloomfile bench seen.bloom")]
 pub(crate) struct BenchArgs {
     /// The filter
     #[arg(value_name = "FILE")]

@@ -1,33 +1,43 @@
 //! `bloomfile check`: which keys may be present.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::Reader;
 use clap::Args;
+use serde::Serialize;
 
+use super::key_form;
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Piece, Sink};
+use crate::keys::{self, Format, Key, Piece, Sink};
 use crate::options::{KeyListArgs, ReadArgs};
+use crate::output::{self, Printer};
 use crate::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit status: 0 when some key may be present (with --all: when every key may be), 1 when not,
-2 on error. A key that is not printed is certainly absent: a damaged file is an error, so its
-data is checked first.
+A key that is not printed is certainly absent: a damaged file is an error, so its data is checked
+first. Of lines with fields the whole line is printed.
+
+Keys are read in the form that the file records: with letters in lower case, say, if it was built
+with --lower. An option that contradicts it is an error, because keys would seem to be absent.
+
+With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
+longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
+counts as absent, at the rate of DELETED. Give that filter a low one.
+
+Exit status: 0 when some key may be present (with --all: when every key may be), 1 when not, 2 on
+error.
 
 Examples:
   bloomfile check seen.bloom example.org && echo maybe
   bloomfile check seen.bloom -v --from today.txt > new.txt
-  bloomfile check seen.bloom --from access.log --field 1 --delimiter ' '   whole lines
-  bloomfile check seen.bloom --except deleted.bloom example.org
-
-With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
-longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
-counts as absent, at the rate of DELETED. Give that filter a low one.")]
+  bloomfile check seen.bloom --from access.log --field 1 --whitespace
+  bloomfile check seen.bloom --from hosts.csv --csv --field host
+  bloomfile check seen.bloom --from events.jsonl --json-field client.ip --answers
+  bloomfile check seen.bloom --except deleted.bloom example.org")]
 pub(crate) struct CheckArgs {
     /// The filter
     pub(crate) file: PathBuf,
@@ -47,11 +57,19 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, conflicts_with_all = ["count", "absent"])]
     pub(crate) quiet: bool,
 
+    /// Print every key, behind its answer: maybe or no, and a tab
+    #[arg(short, long, conflicts_with_all = ["count", "absent", "quiet"])]
+    pub(crate) answers: bool,
+
+    /// Print a JSON object with the answer on a line for every key
+    #[arg(long, conflicts_with_all = ["count", "absent", "quiet", "answers"])]
+    pub(crate) json: bool,
+
     /// Succeed only if every key may be present
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Count keys that this filter may hold as absent, at the risk of its false positives (below)
+    /// Count keys that this filter may hold as absent, at the risk of its false positives
     #[arg(long, value_name = "DELETED")]
     pub(crate) except: Option<PathBuf>,
 
@@ -60,31 +78,59 @@ pub(crate) struct CheckArgs {
 }
 
 /// Exit status when no key may be present.
-pub(crate) const EXIT_ABSENT: u8 = 1;
+pub(super) const EXIT_ABSENT: u8 = 1;
+
+/// One line of the JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct CheckOutput<'a> {
+    key: Option<&'a str>,
+    answer: &'static str,
+    record: Option<&'a str>,
+}
+
+/// The answer of a filter, in its words.
+fn answer(present: bool) -> &'static str {
+    if present { "maybe" } else { "no" }
+}
 
 pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
+    if !args.quiet {
+        keys::warn_of_file_names(&args.keys.arguments);
+    }
+    let inputs = &args.keys.inputs;
     let options = args.read.options();
     let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
     let reader = open(&args.file)?;
     let deleted = args.except.as_ref().map(open).transpose()?;
-    let show = match (args.quiet, args.count) {
-        (true, _) => Show::Nothing,
-        (_, true) => Show::Count,
-        _ => Show::Keys,
+    let form = key_form::for_file(&args.file, reader.metadata(), inputs)?;
+    if let (Some(deleted), Some(path)) = (&deleted, &args.except) {
+        let other = key_form::for_file(path, deleted.metadata(), inputs)?;
+        if other != form {
+            let message = "records another form of keys, so that it holds other keys of the same \
+                           texts; give --no-form and the options for the form that both have";
+            return Err(Failure::about(text::path(path), message));
+        }
+    }
+    let format = Format::new(&inputs.records, form);
+    let show = match &args {
+        CheckArgs { quiet: true, .. } => Show::Nothing,
+        CheckArgs { json: true, .. } => Show::Json,
+        CheckArgs { answers: true, .. } => Show::Answers,
+        CheckArgs { count: true, .. } => Show::Count,
+        _ => Show::Records,
     };
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
     let mut checking = Checking {
         reader,
         deleted,
         show,
         absent: args.absent,
         all: args.all,
-        terminal: io::stdout().is_terminal(),
-        separator: args.keys.inputs.written.separator(),
+        printer: Printer::new(args.keys.inputs.records.null),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         counts: Counts::default(),
     };
-    keys::visit(&sources, &args.keys.inputs.written, args.quiet, &mut checking)?;
+    keys::visit(&sources, &format, args.quiet, &mut checking)?;
     checking.pause()?;
     // Without a check beforehand: every key of a damaged page was taken for present.
     let readers = [
@@ -102,9 +148,14 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
 }
 
 /// What is printed.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Show {
-    Keys,
+    /// The records of the keys that are of interest.
+    Records,
+    /// Each record with its answer.
+    Answers,
+    /// Each key with its answer.
+    Json,
     Count,
     Nothing,
 }
@@ -118,13 +169,12 @@ struct Checking {
     /// The absent keys are of interest rather than the others.
     absent: bool,
     all: bool,
-    /// Whether the output goes to one: records must not steer it.
-    terminal: bool,
-    separator: u8,
+    printer: Printer,
     out: BufWriter<Stdout>,
     counts: Counts,
 }
 
+/// Records by the answer to them.
 #[derive(Default)]
 struct Counts {
     present: u64,
@@ -161,10 +211,24 @@ const BATCH: usize = 512;
 #[derive(Default)]
 struct Batch<'a> {
     records: Vec<&'a [u8]>,
+    /// Where the keys of each record end among all.
+    key_ends: Vec<usize>,
+    /// The keys as they are written, where they are printed.
+    texts: Vec<Vec<u8>>,
     hashes: Vec<u64>,
     /// The hashes as the filter of deleted keys takes them, if there is one.
     deleted_hashes: Vec<u64>,
     found: Vec<bool>,
+}
+
+impl Batch<'_> {
+    fn clear(&mut self) {
+        self.records.clear();
+        self.key_ends.clear();
+        self.texts.clear();
+        self.hashes.clear();
+        self.deleted_hashes.clear();
+    }
 }
 
 impl Checking {
@@ -175,7 +239,7 @@ impl Checking {
     }
 
     /// Looks up the records of a batch.
-    fn answer(&self, batch: &mut Batch<'_>, to: &mut Checked) {
+    fn look_up(&self, batch: &mut Batch<'_>, to: &mut Checked) {
         self.reader.contains_hash_batch(&batch.hashes, &mut batch.found);
         if let Some(deleted) = &self.deleted {
             for (found, &hash) in batch.found.iter_mut().zip(&batch.deleted_hashes) {
@@ -183,22 +247,44 @@ impl Checking {
                 *found = *found && !matches!(deleted.try_contains_hash(hash), Ok(true));
             }
         }
-        for (record, &present) in batch.records.iter().zip(&batch.found) {
+        let mut start = 0;
+        for (record, &end) in batch.records.iter().zip(&batch.key_ends) {
+            let keys = start..end;
+            let present = batch.found[keys.clone()].contains(&true);
             *(if present { &mut to.counts.present } else { &mut to.counts.missing }) += 1;
-            if self.show == Show::Keys && present != self.absent {
-                if self.terminal {
-                    text::record(record, &mut to.text);
-                } else {
-                    to.text.extend_from_slice(record);
+            match self.show {
+                Show::Records if present != self.absent => {
+                    self.printer.record(record, &mut to.text);
+                    self.printer.end(&mut to.text);
                 }
-                to.text.push(self.separator);
+                Show::Answers => {
+                    to.text.extend_from_slice(answer(present).as_bytes());
+                    to.text.push(b'\t');
+                    self.printer.record(record, &mut to.text);
+                    self.printer.end(&mut to.text);
+                }
+                Show::Json => {
+                    for (key, &found) in batch.texts[keys.clone()].iter().zip(&batch.found[keys]) {
+                        let record = (key != record).then_some(record);
+                        output::json_line(
+                            &CheckOutput {
+                                key: str::from_utf8(key).ok(),
+                                answer: answer(found),
+                                record: record.and_then(|record| str::from_utf8(record).ok()),
+                            },
+                            &mut to.text,
+                        );
+                    }
+                }
+                _ => {}
             }
+            start = end;
         }
     }
 }
 
 impl Sink for Checking {
-    type Part = Checked;
+    type Output = Checked;
 
     fn work(&self, piece: &mut Piece<'_>) -> Checked {
         let hasher = self.reader.hasher();
@@ -206,31 +292,35 @@ impl Sink for Checking {
         let mut batch = Batch::default();
         let mut checked = Checked::default();
         loop {
-            batch.records.clear();
-            batch.hashes.clear();
-            batch.deleted_hashes.clear();
-            while batch.hashes.len() < BATCH
-                && let Some((record, key)) = piece.next()
-            {
-                let hash = hasher.hash(key);
-                batch.records.push(record);
+            batch.clear();
+            while batch.hashes.len() < BATCH || !piece.is_at_record_end() {
+                let Some(Key { record, text, bytes }) = piece.next() else { break };
+                let hash = hasher.hash(bytes);
                 batch.hashes.push(hash);
                 if let Some(deleted) = deleted {
                     let same = deleted == hasher;
-                    batch.deleted_hashes.push(if same { hash } else { deleted.hash(key) });
+                    batch.deleted_hashes.push(if same { hash } else { deleted.hash(bytes) });
+                }
+                if self.show == Show::Json {
+                    batch.texts.push(text.to_vec());
+                }
+                if piece.is_at_record_end() {
+                    batch.records.push(record);
+                    batch.key_ends.push(batch.hashes.len());
                 }
             }
-            self.answer(&mut batch, &mut checked);
-            if batch.hashes.len() < BATCH || self.is_decided(&checked.counts) {
+            let is_last = batch.hashes.len() < BATCH;
+            self.look_up(&mut batch, &mut checked);
+            if is_last || self.is_decided(&checked.counts) {
                 return checked;
             }
         }
     }
 
-    fn take(&mut self, part: Checked) -> Result<ControlFlow<()>> {
-        self.out.write_all(&part.text).map_err(Failure::output)?;
-        self.counts.present += part.counts.present;
-        self.counts.missing += part.counts.missing;
+    fn accept(&mut self, checked: Checked) -> Result<ControlFlow<()>> {
+        self.out.write_all(&checked.text).map_err(Failure::output)?;
+        self.counts.present += checked.counts.present;
+        self.counts.missing += checked.counts.missing;
         let decided = self.is_decided(&self.counts);
         Ok(if decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }

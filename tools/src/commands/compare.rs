@@ -8,7 +8,7 @@ use bloomfile::plan::Estimate;
 use clap::Args;
 use serde::Serialize;
 
-use super::keys_estimated;
+use super::wording::keys_estimated;
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
@@ -19,7 +19,11 @@ use crate::{text, units};
 Every page of both files is verified on the way.
 
 Exit status: 0 when both have the same size and the same bits, and so the same answers; 1 when they
-differ; 2 on an error, damage included.")]
+differ; 2 on an error, damage included.
+
+Examples:
+  bloomfile compare monday.bloom tuesday.bloom
+  bloomfile compare copy.bloom original.bloom && echo same")]
 pub(crate) struct CompareArgs {
     /// One filter
     #[arg(value_name = "A")]
@@ -66,9 +70,10 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
 fn listing(comparison: &Comparison) -> Listing {
     let mut listing = Listing::default();
     for pair in &comparison.parameters {
-        match pair.is_same() {
-            true => listing.row(pair.name, format_args!("{} in both", pair.a)),
-            false => listing.row(pair.name, format_args!("{} in A, {} in B", pair.a, pair.b)),
+        if pair.is_same() {
+            listing.row(pair.name, format_args!("{} in both", pair.a))
+        } else {
+            listing.row(pair.name, format_args!("{} in A, {} in B", pair.a, pair.b))
         }
     }
     match &comparison.contents {
@@ -104,7 +109,9 @@ fn compared(listing: &mut Listing, comparison: &Comparison, pages: &PageComparis
 
 fn share(estimate: &Estimate) -> String {
     let Estimate { value, low, high } = estimate;
-    let [value, low, high] = [value, low, high].map(|share| format!("{:.2}", 100.0 * share));
+    // A share just below 0 is shown as 0, without a sign.
+    let percent = |share: &f64| format!("{:.2}", (1e4 * share).round() / 100.0 + 0.0);
+    let [value, low, high] = [value, low, high].map(percent);
     format!("{value} % ({low} to {high} %)")
 }
 

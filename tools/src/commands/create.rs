@@ -8,16 +8,22 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::options::{KindArgs, NewFileArgs, PrintArgs, ShapeArgs};
+use crate::options::{FormArgs, KindArgs, NewFileArgs, PrintArgs, ShapeArgs};
 use crate::{output, text, units};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A filter that has grown stays in its parts, which cost space and time: nothing can make one of them
-without the keys. Where there are the keys, build makes a filter of the right size from them.
+--crlf, --trim, --lower, --hex and --encoding say in what form keys will be written. The file records
+it (keys.form and keys.encoding of its metadata), and add, remove, check and which read keys in this
+form without being told.
+
+A filter that has grown stays in its segments, which cost space and time: nothing can make one of
+them without the keys. Where there are the keys, build makes a filter of the right size from them.
+
+Exit status: 0 done, 2 error.
 
 Examples:
-  bloomfile create seen.bloom --capacity 10M --fpr 0.1% --meta keys='URLs, lower case'
+  bloomfile create seen.bloom --capacity 10M --lower --meta keys='host names'
   bloomfile create matrix.bloom --rows 30 --row-bits 2.5M
   bloomfile create users.bloom -n 1M -p 1% --kind counting          keys can be removed
   bloomfile create log.bloom -n 10k -p 1% --grow                    for any number of keys
@@ -37,6 +43,9 @@ pub(crate) struct CreateArgs {
     pub(crate) new_file: NewFileArgs,
 
     #[command(flatten)]
+    pub(crate) form: FormArgs,
+
+    #[command(flatten)]
     pub(crate) print: PrintArgs,
 }
 
@@ -53,7 +62,7 @@ struct CreateOutput {
 pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
     args.shape.check_complete()?;
     args.kind.check()?;
-    let options = args.new_file.apply(args.kind.apply(args.shape.options()));
+    let options = args.new_file.apply(args.kind.apply(args.shape.options()), args.form.into())?;
     let failed = Failure::file(&args.file);
     let plan = options.plan().map_err(&failed)?;
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
@@ -69,7 +78,7 @@ pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
         })?;
     } else if !args.print.quiet {
         let size = units::size(file_bytes);
-        let purpose = purpose(&plan, &args.kind, args.shape.fpr);
+        let purpose = purpose(&plan, &args.kind, args.shape.rate());
         output::line(format_args!("{}: created, {size}; {purpose}", text::path(&args.file)))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -7,16 +7,19 @@ use std::sync::OnceLock;
 use bloomfile::{
     Error,
     ops::{Derivation, InputSummary, SetOperation},
-    report::Health,
+    report::{Health, Inspection},
 };
 use clap::Args;
 use serde::Serialize;
 
-use super::keys_estimated;
+use super::wording::keys_estimated;
 use crate::failure::{Failure, Result};
-use crate::keys::Progress;
+use crate::keys::{Form, Progress};
 use crate::options::{PrintArgs, ReplaceArgs};
 use crate::{output, text, units};
+
+/// How far a rate may be above the one asked for by chance alone, as a share of it.
+const RATE_TOLERANCE: f64 = 0.05;
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -47,6 +50,9 @@ pub(super) fn run(
     holds: &str,
     operate: impl Fn(SetOperation<'_>, &Path) -> Result<Derivation, Error>,
 ) -> Result<ExitCode> {
+    // Before one of them may be replaced by the result.
+    let inspections: Vec<Inspection> =
+        files.iter().filter_map(|path| bloomfile::report::inspect(path).ok()).collect();
     let bar = OnceLock::new();
     let listener = |progress: bloomfile::ops::Progress| {
         let bar = bar.get_or_init(|| Progress::new(progress.bytes_total, args.print.quiet));
@@ -64,6 +70,10 @@ pub(super) fn run(
     if !args.print.quiet {
         for (path, input) in files.iter().zip(&derivation.inputs) {
             warn_of_input(path, input);
+        }
+        if files.len() > 1 {
+            warn_of_rate(&args.output, derivation.rate, &inspections);
+            warn_of_forms(&args.output, &inspections);
         }
         if args.print.format.json {
             let file = args.output.display().to_string();
@@ -96,6 +106,47 @@ fn summary(path: &Path, files: &[PathBuf], holds: &str, derivation: &Derivation)
         }
     }
     text
+}
+
+/// Warns of a result whose rate is above what the inputs were made for: it holds the keys of all in
+/// the space of one.
+fn warn_of_rate(path: &Path, rate: f64, inputs: &[Inspection]) {
+    let made_for = |input: &Inspection| input.target_rate.or(input.rate_at_capacity());
+    let lowest = inputs.iter().filter_map(made_for).fold(f64::INFINITY, f64::min);
+    if rate > lowest * (1.0 + RATE_TOLERANCE) {
+        output::warn(
+            path,
+            format_args!(
+                "its rate of {} is above the {} that the files were made for; build a larger one \
+                 from the keys",
+                units::percent(rate),
+                units::percent(lowest)
+            ),
+        );
+    }
+}
+
+/// Warns of inputs whose keys are in different forms: no form is recorded in the result then.
+fn warn_of_forms(path: &Path, inputs: &[Inspection]) {
+    let form = |input: &Inspection| Form::recorded(&input.metadata).ok().flatten();
+    let forms: Vec<Option<Form>> = inputs.iter().map(form).collect();
+    if forms.iter().any(|form| *form != forms[0]) {
+        let mut names: Vec<String> = Vec::new();
+        for form in forms {
+            let name = form.map_or_else(|| "none".into(), |form| form.to_string());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        output::warn(
+            path,
+            format_args!(
+                "the files record different forms of keys ({}), and the result none: its keys are \
+                 found only with the options that they were added with",
+                names.join("; ")
+            ),
+        );
+    }
 }
 
 fn warn_of_input(path: &Path, input: &InputSummary) {

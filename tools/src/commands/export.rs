@@ -14,7 +14,9 @@ Keep the counters where keys come and go, and give the bits, a quarter of the si
 only ask. OUT can be merged with plain filters made with the same --capacity, --fpr, --layout and
 --seed.
 
-Example:
+Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted: no file is made then.
+
+Examples:
   bloomfile export -o users-plain.bloom users.bloom")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]

@@ -13,13 +13,13 @@ use crate::failure::Result;
 The files must have the same seed, layout and rows, as those built with the same --capacity and
 --fpr have. Sizes may differ where the smallest divides the others: those are folded, and OUT has
 the size of the smallest. Every page is checked as it is read: if one is damaged, nothing is made.
-A file may be written meanwhile: keys that were in when the command began are in OUT.
+Files may be written at the same time: keys that were in when the command began are in OUT.
 
-Counters are added up. Growing filters made alike are merged segment by segment, which takes their
-rate above --fpr (inspect shows it): where there are the keys, build is better.
+OUT holds the keys of all files in the space of one. If that takes its rate above the one that they
+were made for, a warning says so: where there are the keys, build makes a filter of the right size.
+Counters are added up. Growing filters made alike are merged segment by segment.
 
-An intersection also has bits that different keys set in each file, so it seems to hold more keys
-than the files have in common; compare tells how many that are.
+Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted: no file is made then.
 
 Examples:
   bloomfile merge -o week.bloom monday.bloom tuesday.bloom")]

@@ -11,6 +11,7 @@ mod derive;
 mod export;
 mod inspect;
 mod intersect;
+mod key_form;
 mod man;
 mod merge;
 mod plan;
@@ -21,6 +22,8 @@ mod rotate;
 mod shrink;
 mod verify;
 mod which;
+mod wording;
+mod writing;
 
 pub(crate) use add::AddArgs;
 pub(crate) use bench::BenchArgs;
@@ -42,16 +45,12 @@ pub(crate) use shrink::ShrinkArgs;
 pub(crate) use verify::VerifyArgs;
 pub(crate) use which::WhichArgs;
 
-use std::path::Path;
 use std::process::ExitCode;
-
-use bloomfile::plan::Estimate;
-use bloomfile::{CellKind, WhenFull};
 
 use crate::cli::Command;
 use crate::failure::Result;
 use crate::interrupt::on_interrupt;
-use crate::{output, pending, units};
+use crate::pending;
 
 /// Does what the command line asks for.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
@@ -100,59 +99,4 @@ fn leave_nothing_when_interrupted() -> Result<()> {
         std::process::exit(status)
     })?;
     Ok(())
-}
-
-/// Warns when a filter holds more keys than it was made for, and says what to do about it.
-fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>, remedy: &str) {
-    if let Some(capacity) = capacity.filter(|&capacity| adds > capacity) {
-        output::warn(
-            path,
-            format_args!(
-                "holds {}, made for {}: its rate is higher than planned; {remedy}",
-                units::counted(adds, "key"),
-                units::count(capacity)
-            ),
-        );
-    }
-}
-
-/// What happens when the part of a filter that takes the adds is full.
-fn policy(generations: Option<u64>, rotate_after: Option<u64>, when_full: WhenFull) -> String {
-    match (generations, rotate_after, when_full) {
-        (Some(_), Some(adds), _) => {
-            format!("rotates after {}: the oldest generation goes", units::counted(adds, "add"))
-        }
-        (Some(_), None, _) => "takes more keys, at a higher rate, until it is rotated".into(),
-        (.., WhenFull::Grow) => "grows: a larger segment is appended".into(),
-        (.., WhenFull::Refuse) => "refuses new keys".into(),
-        _ => "takes more keys, at a higher rate".into(),
-    }
-}
-
-/// A number of journal records, as what they are in a file of this kind.
-fn records(count: u64, kind: CellKind) -> String {
-    // An add to a counting file has a record for each counter it changes, and so has a removal.
-    let noun = if kind == CellKind::Counting { "change" } else { "add" };
-    units::counted(count, noun)
-}
-
-/// A number of things that is rounded to a whole one.
-fn whole(value: f64) -> String {
-    units::count(value.round() as u64)
-}
-
-/// An estimated number of keys and its interval, in words.
-fn keys_estimated(keys: &Estimate) -> String {
-    match keys {
-        Estimate { value: 0.0, .. } => "nothing".into(),
-        Estimate { low, high, .. } if high.is_infinite() => {
-            format!("{} keys or more: too full to tell", whole(*low))
-        }
-        Estimate { value, low, high } if whole(*low) == whole(*high) => {
-            format!("about {}", units::counted(value.round() as u64, "key"))
-        }
-        Estimate { value, low, high } => {
-            format!("about {} keys ({} to {})", whole(*value), whole(*low), whole(*high))
-        }
-    }
 }

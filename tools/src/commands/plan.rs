@@ -7,7 +7,7 @@ use bloomfile::{CellKind, Options, Plan, WhenFull, geometry::Layout, options::Gr
 use clap::Args;
 use serde::Serialize;
 
-use super::policy;
+use super::wording::policy;
 use crate::failure::{Failure, Result, explain};
 use crate::options::{JsonArgs, KindArgs, ShapeArgs};
 use crate::output::{self, Listing};
@@ -15,8 +15,10 @@ use crate::units;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Exit status: 0 done, 2 error.
+
 Examples:
-  bloomfile plan --capacity 10M --fpr 1%
+  bloomfile plan --capacity 10M
   bloomfile plan --rows 30 --row-bits 2.5M --capacity 5M
   bloomfile plan -n 1M -p 1% --kind counting
   bloomfile plan -n 10k -p 1% --grow
@@ -52,8 +54,8 @@ pub(crate) struct PrecheckArgs {
     pub(crate) filter_ms: f64,
 
     /// Look-ups for keys that are there: a share such as 2%, or a number
-    #[arg(long, value_name = "SHARE", requires = "precheck", value_parser = units::parse_part)]
-    pub(crate) present: Option<units::Part>,
+    #[arg(long, value_name = "SHARE", requires = "precheck", value_parser = units::parse_amount)]
+    pub(crate) present: Option<units::Amount>,
 
     /// Look-ups in all
     #[arg(long, value_name = "N", requires = "precheck", value_parser = units::parse_count)]
@@ -130,10 +132,8 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     let options = args.kind.apply(args.shape.options());
     let plan = options.plan().map_err(failed)?;
     let chosen = take(&options, &plan, &args.kind).map_err(failed)?;
-    let growth = match args.kind.grows() {
-        true => options.growth(STAGES).map_err(failed)?,
-        false => Vec::new(),
-    };
+    let growth =
+        if args.kind.grows() { options.growth(STAGES).map_err(failed)? } else { Vec::new() };
     let planned = Planned { args, plan, chosen, layouts: compare(args, &options), growth };
     let precheck = args.precheck.precheck(planned.rate_bound())?;
     if args.format.json {
@@ -248,13 +248,14 @@ fn savings(listing: &mut Listing, precheck: &Precheck) {
     listing.row("with it", format!("{}:\n{}", units::seconds(with), parts.join("\n")));
     listing.row(
         "saves",
-        match without > with {
-            true => format!(
+        if without > with {
+            format!(
                 "{} of the time: {} times as fast",
                 units::percent(1.0 - with / without),
                 units::decimal(without / with)
-            ),
-            false => "nothing: asking the filter first takes longer".into(),
+            )
+        } else {
+            "nothing: asking the filter first takes longer".into()
         },
     );
 }
@@ -290,14 +291,14 @@ impl Planned<'_> {
                 let each = self.plan.expected_rate()?;
                 Some(rate_together(&vec![each; generations as usize]))
             }
-            None if kind.grows() => self.args.shape.fpr,
+            None if kind.grows() => self.args.shape.rate(),
             None => self.plan.expected_rate(),
         }
     }
 
     /// The rate that may be relied on.
     fn rate_bound(&self) -> Option<f64> {
-        let asked = self.args.shape.fpr.filter(|_| self.args.kind.generations.is_none());
+        let asked = self.args.shape.rate().filter(|_| self.args.kind.generations.is_none());
         asked.or(self.rate_together())
     }
 
@@ -315,7 +316,7 @@ impl Planned<'_> {
             row_bits: geometry.row_cells(),
             bits: self.plan.cells(),
             capacity: self.plan.capacity(),
-            target_rate: self.args.shape.fpr,
+            target_rate: self.args.shape.rate(),
             rate_together: self.rate_together(),
             warning: self.plan.warning(),
             chosen: self.chosen,
@@ -363,11 +364,11 @@ impl Planned<'_> {
         let keys = units::counted(capacity, "key");
         let more = if kind.grows() { " and then more" } else { "" };
         let rate =
-            self.args.shape.fpr.map(|rate| format!(", rate at most {}", units::percent(rate)));
+            self.args.shape.rate().map(|rate| format!(", rate at most {}", units::percent(rate)));
         format!("{generations}{keys}{more}{}", rate.unwrap_or_default())
     }
 
-    /// The rate of a part, and of the whole where that is another.
+    /// The rate of a segment, and of the whole where that is another.
     fn rates(&self, rate: f64) -> String {
         let kind = &self.args.kind;
         let together = self.rate_together().map(units::percent).unwrap_or_default();

@@ -8,12 +8,13 @@ use bloomfile::{CellKind, Error, Filter, hash::Hasher};
 use clap::Args;
 use serde::Serialize;
 
-use super::add::{open, unfinished_note};
+use super::key_form;
 use super::resume::Resume;
+use super::writing::{open, skipped_note, unfinished_note};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
-use crate::keys::{self, Piece, Place, Resumed, Sink, Source};
-use crate::options::{KeyArgs, KeyListArgs, PrintArgs, ResumeArgs};
+use crate::keys::{self, Format, Piece, Position, Resumed, Sink, Source};
+use crate::options::{KeyListArgs, PrintArgs, ResumeArgs};
 use crate::{EXIT_ERROR, output, text, units};
 
 #[derive(Args, Debug)]
@@ -25,7 +26,7 @@ removals survive a power cut. Unlike add, the same command may not be given agai
 skips what was removed before; see bloomfile help add.
 
 Exit status: 0 when every key was removed; 1 when some were not in: they are named, unless --quiet,
-and the others were removed; 2 on error, and when the parts of a grown filter leave in doubt which
+and the others were removed; 2 on error, and when the segments of a grown filter leave in doubt which
 of them holds a key: such keys are named and stay. 129, 130 or 143 (128 + signal) when interrupted.
 
 Examples:
@@ -68,10 +69,14 @@ struct RemoveOutput {
 }
 
 pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from)?;
+    let quiet = args.print.quiet;
+    if !quiet {
+        keys::warn_of_file_names(&args.keys.arguments);
+    }
+    let sources = keys::sources(args.keys.arguments, args.keys.inputs.from.clone())?;
     let progress = Progress {
         path: args.file.clone(),
-        quiet: args.print.quiet,
+        quiet,
         sync_every: args.sync_every,
         resume: None,
         filter: None,
@@ -82,19 +87,20 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
         ambiguous: 0,
     };
     let mut progress = Interruptible::new(progress, end_early)?;
-    let filter = open(&args.file, args.print.quiet)?;
+    let filter = open(&args.file, quiet)?;
     if filter.kind() != CellKind::Counting {
         let message = "is a plain filter, and only a counting one lets keys be removed; make one \
                        with create --kind counting";
         return Err(Failure::about(text::path(&args.file), message));
     }
     let hasher = filter.hasher();
-    let written = &args.keys.inputs.written;
-    let input = progress.hold().start(filter, &args.resuming, &sources, written)?;
+    let form = key_form::for_file(&args.file, &filter.metadata(), &args.keys.inputs)?;
+    let format = Format::new(&args.keys.inputs.records, form);
+    let input = progress.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
     let mut removing = Removing { hasher, progress };
     let visited = match input {
-        Some(input) => input.visit(args.print.quiet, &mut removing),
-        None => keys::visit(&sources, written, args.print.quiet, &mut removing).map(|()| false),
+        Some(input) => input.visit(&mut removing),
+        None => keys::visit(&sources, &format, quiet, &mut removing).map(|()| false),
     };
 
     let progress = removing.progress.hold();
@@ -120,17 +126,14 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
             unfinished,
         })?;
     } else if !args.print.quiet {
-        let skipped = match skipped {
-            0 => String::new(),
-            skipped => format!("{} skipped, ", units::counted(skipped, "key")),
-        };
         let mark = mark.map(|mark| format!("; mark {mark}"));
         output::line(format_args!(
-            "{file}: {skipped}{} read, {}{}{}",
+            "{file}: {}{} read, {}{}{}",
+            skipped_note(skipped),
             progress.keys(),
             progress.outcome(),
             mark.unwrap_or_default(),
-            unfinished_note(unfinished, written),
+            unfinished_note(unfinished, &format),
         ))?;
     }
     Ok(match &*progress {
@@ -167,12 +170,12 @@ impl Progress {
         filter: Filter,
         args: &ResumeArgs,
         sources: &'a [Source],
-        written: &'a KeyArgs,
+        (format, quiet): (&Format, bool),
     ) -> Result<Option<Resumed<'a>>> {
         let mut input = None;
         if args.resume {
             let resume = Resume::new(&filter, "remove", args.from_start);
-            let opened = Resumed::open(sources, written, resume.position, resume.place())?;
+            let opened = Resumed::open(sources, format, quiet, resume.read, resume.position())?;
             resume.claim(&filter).map_err(Failure::file(&self.path))?;
             self.read = opened.before();
             self.resume = Some(resume);
@@ -182,20 +185,20 @@ impl Progress {
         Ok(input)
     }
 
-    /// Called with a place of the input ahead, before the keys up to it are removed.
-    fn approach(&mut self, place: Place) -> Result<()> {
+    /// Called with a position of the input ahead, before the keys up to it are removed.
+    fn before(&mut self, position: Position) -> Result<()> {
         match (&self.filter, &mut self.resume) {
             (Some(filter), Some(resume)) => {
-                resume.approach(filter, place).map_err(Failure::file(&self.path))
+                resume.before(filter, position).map_err(Failure::file(&self.path))
             }
             _ => Ok(()),
         }
     }
 
-    /// Removes the key of a record, or says why not, and syncs when it is time to.
-    fn remove(&mut self, record: &[u8], hash: u64) -> Result<()> {
+    /// Removes a key, or says why not, and syncs when it is time to.
+    fn remove(&mut self, written: &[u8], hash: u64) -> Result<()> {
         let Some(filter) = &self.filter else { return Ok(()) };
-        if self.resume.as_ref().is_some_and(|resume| self.read < resume.position) {
+        if self.resume.as_ref().is_some_and(|resume| self.read < resume.read) {
             self.read += 1;
             return Ok(());
         }
@@ -211,7 +214,7 @@ impl Progress {
         self.removed += u64::from(reason.is_empty());
         self.ambiguous += u64::from(is_error);
         if !reason.is_empty() && (is_error || !self.quiet) {
-            let (file, key) = (text::path(&self.path), text::key(record));
+            let (file, key) = (text::path(&self.path), text::key(written));
             output::note(format_args!("{file}: {key} {reason}"));
         }
         if self.unsynced == self.sync_every {
@@ -231,7 +234,7 @@ impl Progress {
         let (mark, marked) = match &mut self.resume {
             Some(resume) => {
                 // Never back: an input may have ended, or been cut off, before the old mark.
-                let mark = self.read.max(resume.position);
+                let mark = self.read.max(resume.read);
                 (Some(mark), resume.sync(&filter, mark))
             }
             None => (None, Ok(())),
@@ -288,38 +291,38 @@ struct Removing {
     progress: Interruptible<Progress>,
 }
 
-/// The records of a piece: all of them one after the other, and for each where it ends and the
-/// hash of its key.
+/// The keys of a piece as they are written: all of them one after the other, and for each where it
+/// ends and its hash.
 #[derive(Default)]
-struct Records {
+struct Written {
     text: Vec<u8>,
     ends: Vec<(usize, u64)>,
 }
 
 impl Sink for Removing {
-    type Part = Records;
+    type Output = Written;
 
-    fn work(&self, piece: &mut Piece<'_>) -> Records {
-        let mut records = Records::default();
-        while let Some((record, key)) = piece.next() {
-            let hash = self.hasher.hash(key);
-            records.text.extend_from_slice(record);
-            records.ends.push((records.text.len(), hash));
+    fn work(&self, piece: &mut Piece<'_>) -> Written {
+        let mut written = Written::default();
+        while let Some(key) = piece.next() {
+            let hash = self.hasher.hash(key.bytes);
+            written.text.extend_from_slice(key.text);
+            written.ends.push((written.text.len(), hash));
         }
-        records
+        written
     }
 
-    fn take(&mut self, records: Records) -> Result<ControlFlow<()>> {
+    fn accept(&mut self, written: Written) -> Result<ControlFlow<()>> {
         let mut start = 0;
-        for (end, hash) in records.ends {
-            self.progress.hold_or_end().remove(&records.text[start..end], hash)?;
+        for (end, hash) in written.ends {
+            self.progress.hold_or_end().remove(&written.text[start..end], hash)?;
             start = end;
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn approach(&mut self, place: Place) -> Result<()> {
-        self.progress.hold_or_end().approach(place)
+    fn before(&mut self, position: Position) -> Result<()> {
+        self.progress.hold_or_end().before(position)
     }
 
     fn pause(&mut self) -> Result<()> {

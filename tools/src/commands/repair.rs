@@ -8,7 +8,7 @@ use bloomfile::{ops::Repair, report::Health};
 use clap::Args;
 use serde::Serialize;
 
-use super::records;
+use super::wording::records;
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
@@ -26,7 +26,11 @@ are printed. A damaged superblock, two damaged state slots or a wrong length can
 A file whose writer crashed is not damaged: the next command that writes it recovers it, such as
 bloomfile add FILE < /dev/null.
 
-Exit status: 0 when the file is sound now, 2 when it could not be repaired.")]
+Exit status: 0 when the file is sound now, 2 when it could not be repaired.
+
+Examples:
+  cp damaged.bloom damaged.copy
+  bloomfile repair damaged.bloom")]
 pub(crate) struct RepairArgs {
     /// The file
     pub(crate) file: PathBuf,
@@ -112,9 +116,10 @@ fn summary(file: impl Display, outcome: Outcome, repair: &Repair) -> String {
             format!("{file}: recovered after a crash, nothing was damaged: {replayed} replayed\n")
         }
         Outcome::Repaired => {
-            let verdict = match repair.pages_repaired.is_empty() {
-                true => "it answers as before",
-                false => "it never answers \"no\" wrongly, but \"maybe\" more often than before",
+            let verdict = if repair.pages_repaired.is_empty() {
+                "it answers as before"
+            } else {
+                "it never answers \"no\" wrongly, but \"maybe\" more often than before"
             };
             format!("{file}: repaired: {verdict}\n\n{}", listing(repair))
         }
@@ -138,10 +143,10 @@ fn listing(repair: &Repair) -> Listing {
         },
     );
     if repair.slot_rewritten {
-        listing.row("state slots", "the older one was damaged; written anew");
+        listing.row("state slots", "the older one was damaged; written again");
     }
     if repair.table_rebuilt {
-        listing.row("page table", "was damaged; made anew");
+        listing.row("page table", "was damaged; made again from the data");
     }
     if repair.records_corrected != 0 {
         let corrected = units::counted(repair.records_corrected, "record");
@@ -156,9 +161,10 @@ fn listing(repair: &Repair) -> Listing {
         listing.row("crash", format!("recovered: {replayed} replayed"));
     }
     listing.row("rate now", units::rate(repair.rate_now));
-    let advice = match filled.is_empty() {
-        true => "find out what damaged it: the disk may be failing",
-        false => "restore it from a copy, or build it again, when you can",
+    let advice = if filled.is_empty() {
+        "find out what damaged it: the disk may be failing"
+    } else {
+        "restore it from a copy, or build it again, when you can"
     };
     listing.row("advice", advice);
     listing

@@ -6,11 +6,11 @@
 //! | pair | holds |
 //! | --- | --- |
 //! | `resume.mark` | whose position the mark is: `add` or `remove` |
-//! | `resume.add`, `resume.remove` | keys read at least, and a [`Place`] by which the input is known again |
+//! | `resume.add`, `resume.remove` | keys read at least, and a [`Position`] by which the input is known again |
 //!
 //! The position of the operation that has the mark is the greater of the two numbers, that of the
-//! other one is its pair's. A place of a new input is durable before the first mark that counts its
-//! keys is; after that, any place of it will do. Only when the mark changes hands, or starts again,
+//! other one is its pair's. A position of a new input is durable before the first mark that counts its
+//! keys is; after that, any position of it will do. Only when the mark changes hands, or starts again,
 //! it goes back: to 0 first, under the pairs as they were, which then say where it stood.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::path::Path;
 use bloomfile::Filter;
 
 use crate::failure::{Failure, Result};
-use crate::keys::{Place, WHEN_ROTATED};
+use crate::keys::{Position, WHEN_ROTATED};
 use crate::{text, units};
 
 const OWNER: &str = "resume.mark";
@@ -39,7 +39,7 @@ fn owner(filter: &Filter) -> Option<&'static str> {
 struct Entry {
     /// Keys read, or more.
     read: u64,
-    place: Option<Place>,
+    position: Option<Position>,
 }
 
 impl Entry {
@@ -48,13 +48,13 @@ impl Entry {
         let Some(text) = metadata.get(&pair(operation)) else { return Entry::default() };
         let mut words = text.split(' ');
         let read = words.next().and_then(|word| word.strip_prefix("read=")?.parse().ok());
-        Entry { read: read.unwrap_or(0), place: Place::parse(words) }
+        Entry { read: read.unwrap_or(0), position: Position::parse(words) }
     }
 
     fn keep(&self, filter: &Filter, operation: &str) -> bloomfile::Result<()> {
         let mut text = format!("read={}", self.read);
-        if let Some(place) = &self.place {
-            text.push_str(&format!(" {place}"));
+        if let Some(position) = &self.position {
+            text.push_str(&format!(" {position}"));
         }
         filter.set_metadata(&pair(operation), Some(&text))
     }
@@ -64,9 +64,9 @@ impl Entry {
 pub(super) struct Resume {
     operation: &'static str,
     /// Keys that were read in earlier runs.
-    pub(super) position: u64,
+    pub(super) read: u64,
     entry: Entry,
-    /// Whether the file holds a place of this input, durably.
+    /// Whether the file holds a position of this input, durably.
     bound: bool,
     /// Whether the mark is to become this operation's, or 0.
     claims: bool,
@@ -82,11 +82,11 @@ impl Resume {
             Some(owner) if owner == operation => entry.read = entry.read.max(filter.mark()),
             Some(_) => {}
             // A number that the user gave, with no input to know again.
-            None => entry = Entry { read: filter.mark(), place: None },
+            None => entry = Entry { read: filter.mark(), position: None },
         }
         let claims = from_start || owner != Some(operation);
-        let bound = entry.place.is_some();
-        Resume { operation, position: entry.read, entry, bound, claims }
+        let bound = entry.position.is_some();
+        Resume { operation, read: entry.read, entry, bound, claims }
     }
 
     /// Makes the mark this operation's, once its input is open.
@@ -100,7 +100,7 @@ impl Resume {
             entry.keep(filter, owner)?;
             filter.checkpoint()?;
             filter.sync_with_mark(0)?;
-        } else if filter.mark() > self.position {
+        } else if filter.mark() > self.read {
             filter.sync_with_mark(0)?;
         }
         filter.set_metadata(OWNER, Some(self.operation))?;
@@ -108,14 +108,14 @@ impl Resume {
         filter.checkpoint()
     }
 
-    /// A place of the input that was read before.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.entry.place.clone()
+    /// A position in the input that was read before.
+    pub(super) fn position(&self) -> Option<Position> {
+        self.entry.position.clone()
     }
 
-    /// Called with a place ahead, before the keys up to it are handed to the filter.
-    pub(super) fn approach(&mut self, filter: &Filter, place: Place) -> bloomfile::Result<()> {
-        self.entry.place = Some(place);
+    /// Called with a position ahead, before the keys up to it are handed to the filter.
+    pub(super) fn before(&mut self, filter: &Filter, position: Position) -> bloomfile::Result<()> {
+        self.entry.position = Some(position);
         if !self.bound {
             self.entry.keep(filter, self.operation)?;
             filter.checkpoint()?;
@@ -134,10 +134,10 @@ impl Resume {
 
     /// Refuses an input that has fewer keys than were read before.
     pub(super) fn refuse_short_input(&self, path: &Path, read: u64) -> Result<()> {
-        if read >= self.position {
+        if read >= self.read {
             return Ok(());
         }
-        let (read, before) = (units::count(read), units::counted(self.position, "key"));
+        let (read, before) = (units::count(read), units::counted(self.read, "key"));
         let message = format!(
             "its mark says that {before} were read before, and the input has only {read}; \
              {WHEN_ROTATED}"

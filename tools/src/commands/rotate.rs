@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::add::open;
+use super::writing::open;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::{output, text, units};
@@ -16,7 +16,9 @@ use crate::{output, text, units};
 Readers see it without opening the file again, and a power cut leaves the generations as they were
 before or after.
 
-Example:
+Exit status: 0 done, 2 error.
+
+Examples:
   bloomfile create day.bloom -n 1M -p 1% --generations 24
   bloomfile rotate day.bloom      every hour: what was added in the last 23 to 24 hours is in")]
 pub(crate) struct RotateArgs {
@@ -48,11 +50,10 @@ pub(super) fn run(args: &RotateArgs) -> Result<ExitCode> {
         let file = args.file.display().to_string();
         output::json(&RotateOutput { schema: 1, file, generations: now, dropped })?;
     } else if !args.print.quiet {
-        let outcome = match dropped {
-            true => format!("the oldest of {now} generations was dropped"),
-            false => {
-                format!("{} in use, none was dropped", units::counted(now as u64, "generation"))
-            }
+        let outcome = if dropped {
+            format!("the oldest of {now} generations was dropped")
+        } else {
+            format!("{} in use, none was dropped", units::counted(now as u64, "generation"))
         };
         output::line(format_args!("{file}: rotated: {outcome}"))?;
     }

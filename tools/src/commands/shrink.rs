@@ -13,6 +13,8 @@ use crate::units;
 #[command(after_help = "\
 The keys are not needed: OUT is what building it at that size would have given.
 
+Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted: no file is made then.
+
 Examples:
   bloomfile shrink -o small.bloom large.bloom --factor 4
   bloomfile shrink -o small.bloom large.bloom --fpr 1%")]
@@ -31,7 +33,7 @@ pub(crate) struct ShrinkArgs {
 #[derive(Args, Clone, Copy, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ShrinkTo {
-    /// So many times smaller; must divide the size
+    /// How many times smaller; must divide the size
     #[arg(long, value_name = "D", value_parser = units::parse_count)]
     pub(crate) factor: Option<u64>,
 

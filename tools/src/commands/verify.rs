@@ -7,7 +7,7 @@ use bloomfile::report::{Health, Verification};
 use clap::Args;
 use serde::Serialize;
 
-use super::records;
+use super::wording::records;
 use crate::EXIT_ERROR;
 use crate::failure::{Failure, Result, explain};
 use crate::options::PrintArgs;
@@ -16,7 +16,11 @@ use crate::{output, text, units};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged, or
-has pages that cannot be verified after a power cut, and none is damaged.")]
+has pages that cannot be verified after a power cut, and none is damaged.
+
+Examples:
+  bloomfile verify seen.bloom
+  bloomfile verify -q *.bloom || echo look at them")]
 pub(crate) struct VerifyArgs {
     /// The files
     #[arg(value_name = "FILE", required = true)]

@@ -1,7 +1,7 @@
 //! `bloomfile which`: for each key, the files that may hold it.
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,30 +11,38 @@ use clap::Args;
 use serde::Serialize;
 
 use super::check::EXIT_ABSENT;
+use super::key_form;
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Piece, Sink};
+use crate::keys::{self, Form, Format, Piece, Sink};
 use crate::options::{InputArgs, ReadArgs};
+use crate::output::{self, Printer};
 use crate::text;
 
 #[derive(Args, Debug)]
+#[command(override_usage = "\
+bloomfile which [OPTIONS] KEY FILE...
+       bloomfile which [OPTIONS] -k KEY... FILE...
+       bloomfile which [OPTIONS] --from INPUT... FILE...")]
 #[command(after_help = "\
 Prints each key and the files that may hold it, separated by tabs. The files may differ in size,
-layout and seed. A file that is not printed certainly does not hold the key: a damaged file is an
-error, so the data is checked first.
+layout, seed and form of keys. A file that is not printed certainly does not hold the key: a damaged
+file is an error, so the data is checked first.
 
 Exit status: 0 when some file may hold some key, 1 when none may, 2 on error.
 
 Examples:
-  bloomfile which -k example.org *.bloom
-  bloomfile which --from today.txt *.bloom --json")]
+  bloomfile which example.org *.bloom
+  bloomfile which --from today.txt *.bloom --json
+  cut -f 2 today.tsv | bloomfile which - *.bloom")]
 pub(crate) struct WhichArgs {
-    /// A key; may be given again; without any, keys are read from standard input
-    #[arg(short = 'k', long = "key", value_name = "KEY")]
+    /// The key, or - for keys from standard input, and then the filters; with -k or --from all of
+    /// them are filters
+    #[arg(value_name = "FILE", required = true)]
     pub(crate) arguments: Vec<OsString>,
 
-    /// The filters
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    /// A key; may be given again
+    #[arg(short = 'k', long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) inputs: InputArgs,
@@ -47,35 +55,66 @@ pub(crate) struct WhichArgs {
     pub(crate) read: ReadArgs,
 }
 
+impl WhichArgs {
+    /// Tells the keys from the filters.
+    fn split(&mut self) -> Result<(Vec<OsString>, Vec<PathBuf>)> {
+        let mut keys = std::mem::take(&mut self.keys);
+        let mut arguments = std::mem::take(&mut self.arguments).into_iter();
+        if keys.is_empty() && self.inputs.from.is_empty() {
+            keys.extend(arguments.next());
+        }
+        let files: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
+        if files.is_empty() {
+            let message = "name a key, or - for keys from standard input, and then the filters: \
+                           bloomfile which KEY FILE...";
+            return Err(Failure::new(message));
+        }
+        Ok((keys, files))
+    }
+}
+
 /// One line of the JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
 struct WhichOutput<'a> {
-    /// The key as it was given; null when it is not UTF-8.
     key: Option<&'a str>,
     files: Vec<&'a str>,
+    record: Option<&'a str>,
 }
 
-pub(super) fn run(args: WhichArgs) -> Result<ExitCode> {
-    let sources = keys::sources(args.arguments, args.inputs.from)?;
-    let mut readers = Readers::new();
-    for path in &args.files {
-        let options = args.read.options();
-        readers.push(options.open(path).map_err(Failure::file(path))?);
+pub(super) fn run(mut args: WhichArgs) -> Result<ExitCode> {
+    let (keys, files) = args.split()?;
+    keys::warn_of_file_names(&keys);
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, path) in files.iter().enumerate() {
+        let reader = args.read.options().open(path).map_err(Failure::file(path))?;
+        let form = key_form::for_file(path, reader.metadata(), &args.inputs)?;
+        let at = groups.iter().position(|group| group.form == form).unwrap_or_else(|| {
+            groups.push(Group { form, readers: Readers::new(), numbers: Vec::new() });
+            groups.len() - 1
+        });
+        groups[at].readers.push(reader);
+        groups[at].numbers.push(number);
     }
+    // Where a line ends does not depend on the file that is asked.
+    let mut form = groups[0].form;
+    form.crlf = groups.iter().any(|group| group.form.crlf);
+    let format = Format::new(&args.inputs.records, form);
+    let sources = keys::sources(keys, args.inputs.from)?;
     let mut asking = Asking {
-        readers,
-        names: args.files.iter().map(|path| name(path, args.json)).collect(),
+        groups,
+        names: files.iter().map(|path| name(path, args.json)).collect(),
         json: args.json,
-        terminal: io::stdout().is_terminal(),
-        separator: args.inputs.written.separator(),
+        printer: Printer::new(args.inputs.records.null),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         found: false,
     };
-    keys::visit(&sources, &args.inputs.written, false, &mut asking)?;
+    keys::visit(&sources, &format, false, &mut asking)?;
     asking.pause()?;
-    for (reader, path) in asking.readers.as_slice().iter().zip(&args.files) {
-        if let Some(damage) = reader.damage() {
-            return Err(Failure::file(path)(damage));
+    for group in &asking.groups {
+        for (reader, &number) in group.readers.as_slice().iter().zip(&group.numbers) {
+            if let Some(damage) = reader.damage() {
+                return Err(Failure::file(&files[number])(damage));
+            }
         }
     }
     Ok(if asking.found { ExitCode::SUCCESS } else { ExitCode::from(EXIT_ABSENT) })
@@ -86,14 +125,27 @@ fn name(path: &Path, json: bool) -> String {
     if json { path.display().to_string() } else { text::path(path).to_string() }
 }
 
+/// The files whose keys have the same form.
+struct Group {
+    form: Form,
+    readers: Readers,
+    /// Which of all files each of them is.
+    numbers: Vec<usize>,
+}
+
+impl Group {
+    /// Adds the files that may hold a key to those that were found.
+    fn ask(&self, key: &[u8], found: &mut Vec<usize>) {
+        found.extend(self.readers.which(key).into_iter().map(|reader| self.numbers[reader]));
+    }
+}
+
 /// Asks all files about keys.
 struct Asking {
-    readers: Readers,
+    groups: Vec<Group>,
     names: Vec<String>,
     json: bool,
-    /// Whether the output goes to one: records must not steer it.
-    terminal: bool,
-    separator: u8,
+    printer: Printer,
     out: BufWriter<Stdout>,
     found: bool,
 }
@@ -107,45 +159,67 @@ struct Asked {
 }
 
 impl Asking {
-    fn describe(&self, record: &[u8], found: &[usize], text: &mut Vec<u8>) -> io::Result<()> {
-        let files = found.iter().map(|&number| self.names[number].as_str());
-        if self.json {
-            let line = WhichOutput { key: str::from_utf8(record).ok(), files: files.collect() };
-            text.extend_from_slice(text::json(&serde_json::to_string(&line)?).as_bytes());
-            text.push(b'\n');
-            return Ok(());
-        }
-        if self.terminal {
-            text::record(record, text);
-        } else {
-            text.extend_from_slice(record);
-        }
-        for file in files {
+    fn describe(&self, record: &[u8], found: &[usize], text: &mut Vec<u8>) {
+        self.printer.record(record, text);
+        for &number in found {
             text.push(b'\t');
-            text.extend_from_slice(file.as_bytes());
+            text.extend_from_slice(self.names[number].as_bytes());
         }
-        text.push(self.separator);
-        Ok(())
+        self.printer.end(text);
+    }
+
+    fn describe_in_json(&self, key: &[u8], record: &[u8], found: &[usize], text: &mut Vec<u8>) {
+        let record = (key != record).then_some(record);
+        let line = WhichOutput {
+            key: str::from_utf8(key).ok(),
+            files: found.iter().map(|&number| self.names[number].as_str()).collect(),
+            record: record.and_then(|record| str::from_utf8(record).ok()),
+        };
+        output::json_line(&line, text);
     }
 }
 
 impl Sink for Asking {
-    type Part = io::Result<Asked>;
+    type Output = Asked;
 
-    fn work(&self, piece: &mut Piece<'_>) -> io::Result<Asked> {
+    fn work(&self, piece: &mut Piece<'_>) -> Asked {
         let mut asked = Asked::default();
-        while let Some((record, key)) = piece.next() {
-            let found = self.readers.which(key);
+        let (mut found, mut text, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(key) = piece.next() {
+            let record = key.record;
+            self.groups[0].ask(key.bytes, &mut found);
+            if self.json {
+                text.clear();
+                text.extend_from_slice(key.text);
+            }
+            for group in &self.groups[1..] {
+                match piece.key_in(group.form, &mut buffer) {
+                    Ok(key) => group.ask(key, &mut found),
+                    Err(bad) => {
+                        piece.refuse(bad);
+                        return asked;
+                    }
+                }
+            }
+            if !self.json && !piece.is_at_record_end() {
+                continue;
+            }
+            found.sort_unstable();
+            found.dedup();
             asked.found |= !found.is_empty();
-            self.describe(record, &found, &mut asked.text)?;
+            if self.json {
+                self.describe_in_json(&text, record, &found, &mut asked.text);
+            } else {
+                self.describe(record, &found, &mut asked.text);
+            }
+            found.clear();
         }
-        Ok(asked)
+        asked
     }
 
-    fn take(&mut self, part: io::Result<Asked>) -> Result<ControlFlow<()>> {
-        let part = part.map_err(Failure::output)?;
-        self.found |= part.found;
-        self.out.write_all(&part.text).map_err(Failure::output)?;
+    fn accept(&mut self, asked: Asked) -> Result<ControlFlow<()>> {
+        self.found |= asked.found;
+        self.out.write_all(&asked.text).map_err(Failure::output)?;
         Ok(ControlFlow::Continue(()))
     }
 

@@ -8,11 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Input, MAX_KEY_BYTES, Piece, Progress, Sink};
 use crate::failure::Result;
-use crate::options::KeyArgs;
 
-/// Most bytes of a piece, and of all pieces that are worked on at the same time.
-const PIECE_BYTES: usize = 8 << 20;
-const ALL_PIECES_BYTES: usize = 64 << 20;
+/// Bytes of a piece: long enough that starting a thread for it does not count, and short enough that
+/// a piece for each core is little memory.
+const PIECE_BYTES: usize = 1 << 19;
 
 /// How much is read at once to find the end of a piece's last record.
 const TAIL_BYTES: usize = 64 << 10;
@@ -23,26 +22,53 @@ impl Input<'_> {
         &mut self,
         file: &File,
         start: u64,
-        quiet: bool,
+        sink: &mut impl Sink,
+    ) -> Result<ControlFlow<()>> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        self.visit_file_in(file, start, (threads, PIECE_BYTES), sink)
+    }
+
+    /// The same on a number of threads, with the length of the pieces.
+    pub(super) fn visit_file_in(
+        &mut self,
+        mut file: &File,
+        mut start: u64,
+        (threads, piece): (usize, usize),
         sink: &mut impl Sink,
     ) -> Result<ControlFlow<()>> {
         let length = file.metadata().map_err(|error| self.unreadable(&error))?.len();
-        if length <= start {
-            // Empty, or one that hides its length, as those of /proc do.
-            let mut file = file;
+        let progress = Progress::new(length.saturating_sub(start), self.quiet);
+        // Where a record of CSV ends, only reading all before it tells. A file may be empty, or hide
+        // its length, as those of /proc do.
+        if self.format.is_csv() || length <= start {
             file.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(&error))?;
-            return self.visit_stream(file, sink);
+            return self.visit_stream(file, &progress, sink);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(ALL_PIECES_BYTES >> 20);
-        let piece = PIECE_BYTES.min(ALL_PIECES_BYTES / threads);
-        let progress = Progress::new(length.saturating_sub(start), quiet);
+        if self.format.has_beginning() {
+            start += self.begin_file(file, start)?;
+        }
         self.visit_pieces(file, start, (threads, piece), &progress, sink)
     }
 
+    /// Passes over what stands in front of the first key; its length.
+    fn begin_file(&mut self, file: &File, start: u64) -> Result<u64> {
+        let (mut buffer, mut end) = (Vec::new(), 0);
+        loop {
+            let wanted = end + TAIL_BYTES;
+            let read = read_to(file, start + end as u64, &mut buffer, end, wanted);
+            end = read.map_err(|error| self.unreadable(&error))?;
+            if let Some(length) = self.begin(&buffer[..end], end < wanted)? {
+                return Ok(length as u64);
+            }
+            if end > MAX_KEY_BYTES {
+                return Err(self.too_long());
+            }
+        }
+    }
+
     /// Visits the file in rounds of `threads` pieces: each is read and worked on by a thread, then
-    /// what they gave is taken in order.
-    pub(super) fn visit_pieces<S: Sink>(
+    /// what they gave is accepted in order.
+    fn visit_pieces<S: Sink>(
         &mut self,
         file: &File,
         start: u64,
@@ -57,32 +83,32 @@ impl Input<'_> {
             let ranges = (at..length).step_by(piece).take(threads);
             let ranges: Vec<_> = ranges.map(|at| at..length.min(at + piece as u64)).collect();
             at = ranges.last().map_or(length, |range| range.end);
-            let (format, takes_unfinished) = (self.format, self.takes_unfinished());
+            let (format, takes_unfinished) = (&self.format, self.takes_unfinished());
             let worker = &*sink;
-            let parts = on_threads(ranges.into_iter().zip(&mut buffers), |(range, buffer)| {
-                let bytes = read_piece(file, start, range, format, buffer)?;
+            let outputs = on_threads(ranges.into_iter().zip(&mut buffers), |(range, buffer)| {
+                let bytes = read_piece(file, start, range, format.separator, buffer)?;
                 let all = &buffer[bytes.clone()];
-                let whole = match memchr::memrchr(format.separator(), all) {
+                let ended = match memchr::memrchr(format.separator, all) {
                     _ if takes_unfinished => all,
-                    Some(at) => &all[..at + 1],
+                    Some(last) => &all[..last + 1],
                     None => &[],
                 };
-                let mut piece = Piece::new(whole, format);
-                let part = worker.work(&mut piece);
-                let unfinished = whole.len() < all.len();
-                let bytes = bytes.start..bytes.start + whole.len();
-                Ok((part, piece.outcome(), bytes, unfinished))
+                let mut piece = Piece::new(ended, format, false);
+                let output = worker.work(&mut piece);
+                let unfinished = ended.len() < all.len();
+                let bytes = bytes.start..bytes.start + ended.len();
+                Ok((output, piece.outcome(), bytes, unfinished))
             });
-            for (part, buffer) in parts.into_iter().zip(&buffers) {
-                let part = part.map_err(|error: io::Error| match error.kind() {
+            for (output, buffer) in outputs.into_iter().zip(&buffers) {
+                let output = output.map_err(|error: io::Error| match error.kind() {
                     io::ErrorKind::FileTooLarge => self.too_long(),
                     _ => self.unreadable(&error),
                 })?;
-                let (part, outcome, bytes, unfinished) = part;
-                if let Some(track) = &mut self.track {
-                    track.unfinished |= unfinished;
+                let (output, outcome, bytes, unfinished) = output;
+                if let Some(tracker) = &mut self.tracker {
+                    tracker.unfinished |= unfinished;
                 }
-                let flow = self.take(sink, &buffer[bytes], part, outcome)?;
+                let flow = self.accept(sink, &buffer[bytes], output, outcome)?;
                 if flow.is_break() {
                     return Ok(flow);
                 }
@@ -130,13 +156,12 @@ fn read_piece(
     file: &File,
     start: u64,
     range: Range<u64>,
-    format: &KeyArgs,
+    separator: u8,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Range<usize>> {
     let before = usize::from(range.start > start);
     let wanted = (range.end - range.start) as usize + before;
     let mut end = read_to(file, range.start - before as u64, buffer, 0, wanted)?;
-    let separator = format.separator();
     let first = match before {
         0 => 0,
         _ => match memchr::memchr(separator, &buffer[..end]) {

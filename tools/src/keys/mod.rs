@@ -1,100 +1,64 @@
-//! Keys as the user gives them: arguments, lines, NUL-separated records, hex digits.
+//! Keys as the user gives them: arguments, lines, fields, hex digits, numbers.
 //!
-//! Inputs are cut into pieces of whole records. Regular files are read and worked on by all cores,
-//! several pieces at a time; what comes through a pipe is worked on as it comes. Either way the
-//! results are taken in the order of the input.
+//! An input is cut into pieces of whole records. Regular files are read and worked on by all cores,
+//! several pieces at a time; what comes through a pipe, and CSV, is worked on as it comes. Either way
+//! the results are accepted in the order of the input.
 
+mod csv;
 mod file;
+mod form;
+mod format;
+mod json;
+mod look;
 mod piece;
-mod place;
+mod position;
 mod progress;
 mod resume;
+mod source;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod texts;
 
-use std::ffi::OsString;
-use std::fmt;
-use std::fs::File;
-use std::io::{self, IsTerminal, Seek};
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
 
-pub(crate) use piece::Piece;
-use piece::{Bad, Outcome};
-use place::Ends;
-pub(crate) use place::Place;
+pub(crate) use form::{Encoding, Form, RESERVED};
+pub(crate) use format::{Field, Format};
+pub(crate) use json::JsonPath;
+use piece::Outcome;
+pub(crate) use piece::{Bad, Key, Piece};
+use position::Fingerprint;
+pub(crate) use position::Position;
 pub(crate) use progress::Progress;
-use resume::Track;
+use resume::Tracker;
 pub(crate) use resume::{Resumed, WHEN_ROTATED};
+pub(crate) use source::{Source, sources, warn_of_file_names};
 
 use crate::failure::{Failure, Result};
-use crate::options::KeyArgs;
-use crate::{output, text};
+use crate::{output, text, units};
 
 /// Longest key: a file without a single separator is not a list of keys.
 const MAX_KEY_BYTES: usize = 256 << 20;
 
-/// Where keys come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The key itself, and which argument it was.
-    Argument(usize, Vec<u8>),
-    /// Standard input.
-    Stdin,
-    /// A file of keys.
-    File(PathBuf),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Argument(number, _) => write!(f, "key argument {number}"),
-            Source::Stdin => f.write_str("standard input"),
-            Source::File(path) => write!(f, "{}", text::path(path)),
-        }
-    }
-}
-
-/// The sources that arguments name, checked: keys first, then files; standard input when there is
-/// neither.
-pub(crate) fn sources(keys: Vec<OsString>, inputs: Vec<PathBuf>) -> Result<Vec<Source>> {
-    let keys = keys.into_iter().enumerate().map(|(at, key)| match key.as_encoded_bytes() {
-        b"-" => Source::Stdin,
-        _ => Source::Argument(at + 1, key.into_vec()),
-    });
-    let inputs = inputs.into_iter().map(|path| match path.as_os_str().as_encoded_bytes() {
-        b"-" => Source::Stdin,
-        _ => Source::File(path),
-    });
-    let mut sources: Vec<Source> = keys.chain(inputs).collect();
-    if sources.is_empty() {
-        sources.push(Source::Stdin);
-    }
-    if sources.iter().filter(|source| **source == Source::Stdin).count() > 1 {
-        return Err(Failure::about("-", "standard input is named twice; it can be read only once"));
-    }
-    Ok(sources)
-}
-
 /// What is done with keys.
 pub(crate) trait Sink: Sync {
-    /// What a piece of an input gives.
-    type Part: Send;
+    /// What the keys of a piece give.
+    type Output: Send;
 
     /// Works on the keys of a piece; several pieces are worked on at the same time.
-    fn work(&self, piece: &mut Piece<'_>) -> Self::Part;
+    fn work(&self, piece: &mut Piece<'_>) -> Self::Output;
 
-    /// Takes what a piece gave, in the order of the input; breaks when no more is needed.
-    fn take(&mut self, part: Self::Part) -> Result<ControlFlow<()>>;
+    /// Accepts what a piece gave, in the order of the input; breaks when no more is needed.
+    fn accept(&mut self, output: Self::Output) -> Result<ControlFlow<()>>;
 
-    /// Called before a piece is taken that goes as far as `place`, where an input is
+    /// Called before a piece is accepted that goes as far as `position`, where an input is
     /// [resumed](Resumed).
-    fn approach(&mut self, _place: Place) -> Result<()> {
+    fn before(&mut self, _position: Position) -> Result<()> {
         Ok(())
     }
 
-    /// Called when everything read so far was taken and reading on may take a while.
+    /// Called when everything read so far was accepted and reading on may take a while.
     fn pause(&mut self) -> Result<()> {
         Ok(())
     }
@@ -105,34 +69,37 @@ pub(crate) trait Sink: Sync {
 /// Shows how far it is when standard error is a terminal, unless `quiet`.
 pub(crate) fn visit(
     sources: &[Source],
-    format: &KeyArgs,
+    format: &Format,
     quiet: bool,
     sink: &mut impl Sink,
 ) -> Result<()> {
     for source in sources {
-        let mut input = Input::new(source, format);
+        let mut input = Input::new(source, format, quiet);
         let flow = match source {
             Source::Argument(_, argument) => {
                 let mut piece = Piece::argument(argument, format);
-                let part = sink.work(&mut piece);
-                input.take(sink, argument, part, piece.outcome())?
+                let output = sink.work(&mut piece);
+                let outcome = piece.outcome();
+                input.accept(sink, argument, output, outcome)?
             }
             Source::Stdin => {
                 let stdin = io::stdin().lock();
                 tell_if_terminal(&stdin);
-                match regular(&stdin) {
-                    Some((file, start)) => input.visit_file(&file, start, quiet, sink)?,
-                    None => input.visit_stream(stdin, sink)?,
+                match source::regular(&stdin) {
+                    Some((file, start)) => input.visit_file(&file, start, sink)?,
+                    None => input.visit_stream(stdin, &Progress::none(), sink)?,
                 }
             }
             Source::File(path) => {
-                let (file, is_regular) = open(source, path)?;
-                match is_regular {
-                    true => input.visit_file(&file, 0, quiet, sink)?,
-                    false => input.visit_stream(file, sink)?,
+                let (file, is_regular) = source::open(source, path)?;
+                if is_regular {
+                    input.visit_file(&file, 0, sink)?
+                } else {
+                    input.visit_stream(file, &Progress::none(), sink)?
                 }
             }
         };
+        input.tell_missing();
         if flow.is_break() {
             break;
         }
@@ -148,77 +115,124 @@ fn tell_if_terminal(stdin: &io::StdinLock<'_>) {
     }
 }
 
-/// Opens a file of keys; whether it is a regular one.
-fn open(source: &Source, path: &Path) -> Result<(File, bool)> {
-    let file = File::open(path).map_err(|error| {
-        Failure::about(source, format!("cannot open the keys: {error}; check the path"))
-    })?;
-    let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    Ok((file, is_regular))
-}
-
-/// Standard input as a file, and the place it stands at, when it is one.
-fn regular(stdin: &impl AsFd) -> Option<(File, u64)> {
-    let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
-    let place = file.stream_position().ok()?;
-    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some((file, place))
-}
-
 /// An input while it is read.
 struct Input<'a> {
     source: &'a Source,
-    format: &'a KeyArgs,
-    /// Records taken so far, or skipped.
+    /// As the command line has it; names of fields become numbers by the header of this input.
+    format: Format,
+    quiet: bool,
+    /// Records accepted so far, or skipped.
     number: u64,
-    /// How far it was read, where that is kept track of.
-    track: Option<Track>,
+    /// Those of them that lack the field and were passed over.
+    missing: u64,
+    /// Whether its first bytes are still to be looked at.
+    is_new: bool,
+    /// How far it was read, where that is kept.
+    tracker: Option<Tracker>,
 }
 
 impl<'a> Input<'a> {
-    fn new(source: &'a Source, format: &'a KeyArgs) -> Self {
-        Input { source, format, number: 0, track: None }
+    fn new(source: &'a Source, format: &Format, quiet: bool) -> Self {
+        let is_new = !matches!(source, Source::Argument(..));
+        let format = format.clone();
+        Input { source, format, quiet, number: 0, missing: 0, is_new, tracker: None }
     }
 
     /// Whether the last record counts although nothing ends it.
     fn takes_unfinished(&self) -> bool {
-        self.track.is_none()
+        self.tracker.is_none()
     }
 
-    /// Takes what a piece gave, then refuses the record that ended it, if one did.
-    fn take<S: Sink>(
+    /// Accepts what a piece gave, then refuses the record that ended it, if one did.
+    fn accept<S: Sink>(
         &mut self,
         sink: &mut S,
         piece: &[u8],
-        part: S::Part,
+        output: S::Output,
         outcome: Outcome,
     ) -> Result<ControlFlow<()>> {
-        if let Some(track) = &mut self.track {
-            let good = outcome.bad.map_or(piece.len(), |(start, _)| start);
-            let keys = self.number + outcome.records - u64::from(outcome.bad.is_some());
-            let places = track.pass(&piece[..good], self.format, self.number, keys);
-            for place in places.map_err(|unlike| unlike.of(self.source))? {
-                sink.approach(place)?;
+        if self.is_new && !piece.is_empty() {
+            self.is_new = false;
+            if let Some(warning) = look::warning(piece, &self.format).filter(|_| !self.quiet) {
+                output::note(format_args!("{}: warning: {warning}", self.source));
             }
         }
-        let flow = sink.take(part)?;
-        self.number += outcome.records;
-        if let Some((_, bad)) = outcome.bad.filter(|_| flow.is_continue()) {
-            let place = match self.source {
-                Source::Argument(..) => String::new(),
-                _ => format!("{} {} ", self.format.record_name(), self.number),
-            };
-            let reason = match bad {
-                Bad::Hex => {
-                    "is not hex; with --hex a key is written as two digits for each byte".into()
-                }
-                Bad::Field => format!(
-                    "has no field {}; check --field and --delimiter",
-                    self.format.field.unwrap_or_default()
-                ),
-            };
-            return Err(Failure::about(self.source, format!("{place}{reason}")));
+        if let Some(tracker) = &mut self.tracker {
+            let good = outcome.bad.map_or(piece.len(), |(start, _)| start);
+            let keys = self.number + outcome.records - u64::from(outcome.bad.is_some());
+            let positions = tracker.pass(&piece[..good], &self.format, self.number, keys);
+            for position in positions.map_err(|mismatch| mismatch.of(self.source))? {
+                sink.before(position)?;
+            }
         }
-        Ok(flow)
+        let flow = sink.accept(output)?;
+        self.number += outcome.records;
+        self.missing += outcome.missing;
+        match outcome.bad.filter(|_| flow.is_continue()) {
+            Some((_, bad)) => Err(self.refuse(bad)),
+            None => Ok(flow),
+        }
+    }
+
+    /// Passes over what stands in front of the first key; its length, once enough of the input is
+    /// there.
+    fn begin(&mut self, bytes: &[u8], is_all: bool) -> Result<Option<usize>> {
+        self.format.begin(bytes, is_all).map_err(|missing| {
+            let fields: Vec<String> = missing
+                .fields
+                .iter()
+                .map(|field| text::key(field.as_bytes()).to_string())
+                .collect();
+            let message = format!(
+                "its header has no field {}; it has {}",
+                text::key(missing.name.as_bytes()),
+                fields.join(", ")
+            );
+            Failure::about(self.source, message)
+        })
+    }
+
+    /// What is wrong with the last record.
+    fn refuse(&self, bad: Bad) -> Failure {
+        let record = match self.source {
+            Source::Argument(..) => String::new(),
+            _ => format!("{} {} ", self.format.record_name(), self.number),
+        };
+        let reason = match bad {
+            Bad::Hex => {
+                "is not hex; with --hex a key is written as two digits for each byte".into()
+            }
+            Bad::Number(Encoding::Decimal) => {
+                "is not a whole number; with --encoding decimal a key is written in decimal digits"
+                    .into()
+            }
+            Bad::Number(_) => {
+                "is not a whole number of 64 bits; with --encoding le64 or be64 a key \
+                               is written in decimal digits"
+                    .into()
+            }
+            Bad::Field => format!(
+                "has no {}; check the options for fields, or pass over such {}s with --skip-missing",
+                self.format.field_name(),
+                self.format.record_name(),
+            ),
+            Bad::Json => "is not JSON; --json-field reads one JSON value from each line".into(),
+            Bad::Quote => "has a quote that is never closed; is this CSV?".into(),
+        };
+        Failure::about(self.source, format!("{record}{reason}"))
+    }
+
+    /// Says how many records were passed over, if some were.
+    fn tell_missing(&self) {
+        if self.missing > 0 && !self.quiet {
+            output::note(format_args!(
+                "{}: {} of {} without a {} passed over",
+                self.source,
+                units::count(self.missing),
+                units::counted(self.number, self.format.record_name()),
+                self.format.field_name(),
+            ));
+        }
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
@@ -232,148 +246,5 @@ impl<'a> Input<'a> {
             self.number + 1
         );
         Failure::about(self.source, message)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-
-    use super::stream::BUFFER_BYTES;
-    use super::*;
-
-    /// Collects keys.
-    #[derive(Default)]
-    struct Collected(Vec<Vec<u8>>);
-
-    impl Sink for Collected {
-        type Part = Vec<Vec<u8>>;
-
-        fn work(&self, piece: &mut Piece<'_>) -> Self::Part {
-            let mut keys = Vec::new();
-            while let Some((_, key)) = piece.next() {
-                keys.push(key.to_vec());
-            }
-            keys
-        }
-
-        fn take(&mut self, keys: Self::Part) -> Result<ControlFlow<()>> {
-            self.0.extend(keys);
-            Ok(ControlFlow::Continue(()))
-        }
-    }
-
-    fn visit_input(
-        source: &Source,
-        input: impl Read,
-        format: &KeyArgs,
-        sink: &mut Collected,
-    ) -> Result<ControlFlow<()>> {
-        Input::new(source, format).visit_stream(input, sink)
-    }
-
-    /// The keys of a file, read in pieces of a few bytes each by several threads.
-    fn keys_of_file(input: &[u8], format: &KeyArgs, piece: usize) -> Vec<Vec<u8>> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(input).unwrap();
-        let mut sink = Collected::default();
-        let mut reading = Input::new(&Source::Stdin, format);
-        let flow = reading.visit_pieces(&file, 0, (3, piece), &Progress::none(), &mut sink);
-        assert!(flow.unwrap().is_continue());
-        sink.0
-    }
-
-    /// Gives a few bytes at a time.
-    struct Dribble<'a>(&'a [u8], usize);
-
-    impl Read for Dribble<'_> {
-        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            let length = self.1.min(bytes.len());
-            (&mut self.0).take(length as u64).read(bytes)
-        }
-    }
-
-    fn keys(input: &[u8], format: KeyArgs) -> Vec<Vec<u8>> {
-        let mut results = [1, 2, 3, usize::MAX].map(|step| {
-            let mut sink = Collected::default();
-            let flow = visit_input(&Source::Stdin, Dribble(input, step), &format, &mut sink);
-            assert!(flow.unwrap().is_continue());
-            sink.0
-        });
-        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "cut differently by reads");
-        for piece in [1, 2, 3, 7, 1000] {
-            let from_file = keys_of_file(input, &format, piece);
-            assert_eq!(from_file, results[0], "cut differently by pieces of {piece}");
-        }
-        std::mem::take(&mut results[0])
-    }
-
-    fn lines() -> KeyArgs {
-        KeyArgs { null: false, crlf: false, hex: false, field: None, delimiter: None }
-    }
-
-    #[test]
-    fn lines_are_keys() {
-        let none: [&[u8]; 0] = [];
-        assert_eq!(keys(b"", lines()), none);
-        assert_eq!(keys(b"a\nbb\n", lines()), [&b"a"[..], b"bb"]);
-        assert_eq!(keys(b"a\nbb", lines()), [&b"a"[..], b"bb"]);
-        assert_eq!(keys(b"\n\na", lines()), [&b""[..], b"", b"a"]);
-        assert_eq!(keys(b"a\r\nb\r\n", lines()), [&b"a\r"[..], b"b\r"]);
-        assert_eq!(keys(b"a\0b\n", lines()), [&b"a\0b"[..]]);
-    }
-
-    #[test]
-    fn other_forms_of_keys() {
-        let crlf = KeyArgs { crlf: true, ..lines() };
-        assert_eq!(keys(b"a\r\nb\nc\r\r\nd\r", crlf), [&b"a"[..], b"b", b"c\r", b"d"]);
-        let null = KeyArgs { null: true, ..lines() };
-        assert_eq!(keys(b"a\nb\0\0c", null), [&b"a\nb"[..], b"", b"c"]);
-        let hex = KeyArgs { hex: true, ..lines() };
-        assert_eq!(keys(b"00fF\n\n61", hex), [&[0x00, 0xff][..], b"", b"a"]);
-    }
-
-    #[test]
-    fn bad_hex_names_its_line() {
-        let hex = KeyArgs { hex: true, ..lines() };
-        for bad in ["abc", "gg", "0x00", " 00", "+1"] {
-            let input = format!("00\n{bad}\n");
-            let result =
-                visit_input(&Source::Stdin, input.as_bytes(), &hex, &mut Collected::default());
-            let message = result.unwrap_err().to_string();
-            assert!(message.starts_with("standard input: line 2 is not hex"), "{message}");
-        }
-    }
-
-    #[test]
-    fn long_keys_are_whole() {
-        let mut input = vec![b'x'; 3 * BUFFER_BYTES];
-        input.extend(b"\nshort\n");
-        input.extend(vec![b'y'; BUFFER_BYTES]);
-        let mut sink = Collected::default();
-        let flow = visit_input(&Source::Stdin, &input[..], &lines(), &mut sink).unwrap();
-        assert!(flow.is_continue());
-        let lengths: Vec<usize> = sink.0.iter().map(Vec::len).collect();
-        assert_eq!(lengths, [3 * BUFFER_BYTES, 5, BUFFER_BYTES]);
-    }
-
-    #[test]
-    fn an_endless_line_is_refused() {
-        let input = io::repeat(b'x');
-        let result = visit_input(&Source::Stdin, input, &lines(), &mut Collected::default());
-        let message = result.unwrap_err().to_string();
-        assert!(message.contains("line 1 is longer than 268435456 bytes"), "{message}");
-    }
-
-    #[test]
-    fn standard_input_is_the_default_and_is_read_once() {
-        assert_eq!(sources(vec![], vec![]).unwrap(), [Source::Stdin]);
-        assert_eq!(sources(vec!["-".into()], vec![]).unwrap(), [Source::Stdin]);
-        let both = sources(vec!["a".into()], vec!["f".into(), "-".into()]).unwrap();
-        assert_eq!(
-            both,
-            [Source::Argument(1, b"a".to_vec()), Source::File("f".into()), Source::Stdin]
-        );
-        assert!(sources(vec!["-".into()], vec!["-".into()]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How far reading is, for whoever watches a terminal.
+//! How far reading is, for those who watch a terminal.
 
 use std::io::IsTerminal;
 
@@ -15,7 +15,7 @@ const PICTURE: &str =
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// A bar for so many bytes, if standard error is a terminal and there is something to wait for.
+    /// A bar for this many bytes, if standard error is a terminal and there is something to wait for.
     pub(crate) fn new(bytes: u64, quiet: bool) -> Self {
         if quiet || bytes < FEWEST_BYTES || !std::io::stderr().is_terminal() {
             return Self::none();

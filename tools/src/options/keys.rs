@@ -1,10 +1,11 @@
-//! Which keys a command is about, and how they are written.
+//! Which keys a command is about, how they stand in inputs, and in what form they become keys.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::keys::{Encoding, Field, JsonPath};
 use crate::units;
 
 /// Keys given as arguments, or in inputs.
@@ -18,7 +19,7 @@ pub(crate) struct KeyListArgs {
     pub(crate) inputs: InputArgs,
 }
 
-/// Inputs that hold keys.
+/// Inputs that hold keys for a file that exists.
 #[derive(Args, Debug)]
 pub(crate) struct InputArgs {
     /// Files of keys, one per line; - is standard input; may be given again
@@ -26,7 +27,14 @@ pub(crate) struct InputArgs {
     pub(crate) from: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) written: KeyArgs,
+    pub(crate) records: RecordArgs,
+
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
+
+    /// Read keys as these options say, whatever form the file records
+    #[arg(long)]
+    pub(crate) no_form: bool,
 }
 
 /// Whether an input is read from where an earlier run ended.
@@ -34,7 +42,7 @@ pub(crate) struct InputArgs {
 pub(crate) struct ResumeArgs {
     /// Go on in the input where the last run with --resume ended or was killed, and keep the number
     /// of keys read as the mark. Lines that have not ended yet are left for the next run
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["csv", "each", "header", "skip_missing"])]
     pub(crate) resume: bool,
 
     /// With --resume: read another input than before, from its beginning, as after a log was rotated
@@ -42,52 +50,73 @@ pub(crate) struct ResumeArgs {
     pub(crate) from_start: bool,
 }
 
-/// How keys are written in inputs.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct KeyArgs {
+/// Where keys stand in the records of an input. Arguments are keys as they are.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct RecordArgs {
     /// Keys are separated by NUL bytes instead of newlines
-    #[arg(short = '0', long)]
+    #[arg(short = '0', long, conflicts_with_all = ["crlf", "csv"])]
     pub(crate) null: bool,
 
-    /// Lines end in CR LF: the CR is not part of the key
-    #[arg(long, conflicts_with = "null")]
-    pub(crate) crlf: bool,
+    /// The key is one field of each line of an input: its number, counted from 1, or its name in the
+    /// first line
+    #[arg(long, value_name = "FIELD", group = "columns")]
+    #[arg(value_parser = Field::parse)]
+    pub(crate) field: Option<Field>,
 
-    /// Keys are written as hex digits, two for each byte
-    #[arg(long)]
-    pub(crate) hex: bool,
+    /// Every field of a line is a key, except empty ones; a line is present if one of them may be
+    #[arg(long, group = "columns")]
+    pub(crate) each: bool,
 
-    /// The key is field N of each line of an input, counted from 1; keys given as arguments are
-    /// keys as they are
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) field: Option<u32>,
-
-    /// What separates fields: one byte, such as , or \t; quotes have no meaning [default: \t]
-    #[arg(long, value_name = "C", requires = "field", value_parser = units::parse_delimiter)]
+    /// What separates fields: one byte, such as , or \t; spaces in a row count as one [default: \t,
+    /// or , with --csv]
+    #[arg(long, value_name = "C", requires = "columns", value_parser = units::parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
+
+    /// Fields are separated by white space, any amount of it
+    #[arg(long, requires = "columns", conflicts_with_all = ["delimiter", "csv"])]
+    pub(crate) whitespace: bool,
+
+    /// Fields are written as CSV: they may stand in quotes, and hold delimiters and newlines there
+    #[arg(long, requires = "columns")]
+    pub(crate) csv: bool,
+
+    /// The first line of each input is a header, and holds no key; it is when --field gives a name
+    #[arg(long, requires = "columns")]
+    pub(crate) header: bool,
+
+    /// Lines are JSON, and the key is the text or number at PATH, such as user.name or ips.0 (. is
+    /// all of it); with --each every text and number in it
+    #[arg(long, value_name = "PATH", value_parser = JsonPath::parse)]
+    #[arg(conflicts_with_all = ["field", "delimiter", "whitespace", "csv", "header"])]
+    pub(crate) json_field: Option<JsonPath>,
+
+    /// Pass over lines that lack the field, and say how many, instead of ending with an error
+    #[arg(long)]
+    pub(crate) skip_missing: bool,
 }
 
-impl KeyArgs {
-    /// The key's part of a record that was cut out of an input; none if it has too few fields.
-    #[inline]
-    pub(crate) fn part<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
-        // Only such a record ends in the first half of a line end.
-        let record = match self.crlf {
-            true => record.strip_suffix(b"\r").unwrap_or(record),
-            false => record,
-        };
-        let Some(field) = self.field else { return Some(record) };
-        let delimiter = self.delimiter.unwrap_or(b'\t');
-        record.split(|&byte| byte == delimiter).nth(field as usize - 1)
-    }
+/// What is done to the text of a key before it is a key. A new file records it; commands on the file
+/// do the same without being told.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct FormArgs {
+    /// Lines end in CR LF: the CR is not part of the key
+    #[arg(long)]
+    pub(crate) crlf: bool,
 
-    /// The byte that ends a key.
-    pub(crate) fn separator(&self) -> u8 {
-        if self.null { 0 } else { b'\n' }
-    }
+    /// Take off the white space around each key
+    #[arg(long)]
+    pub(crate) trim: bool,
 
-    /// What a piece of an input is called.
-    pub(crate) fn record_name(&self) -> &'static str {
-        if self.null { "record" } else { "line" }
-    }
+    /// Turn letters into lower case, so that case makes no difference
+    #[arg(long, conflicts_with_all = ["hex", "encoding"])]
+    pub(crate) lower: bool,
+
+    /// Keys are written as hex digits, two for each byte
+    #[arg(long, conflicts_with = "encoding")]
+    pub(crate) hex: bool,
+
+    /// Keys are whole numbers: 8 bytes, the lowest (le64) or the highest (be64) first, or decimal
+    /// digits without zeros in front
+    #[arg(long, value_name = "E")]
+    pub(crate) encoding: Option<Encoding>,
 }

@@ -47,7 +47,7 @@ pub(crate) enum Policy {
     Allow,
     /// Adding a new key is an error
     Refuse,
-    /// A larger part with a lower rate is appended
+    /// A larger segment with a lower rate is appended
     Grow,
 }
 

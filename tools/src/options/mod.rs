@@ -6,7 +6,7 @@ mod kind;
 mod new_file;
 mod shape;
 
-pub(crate) use keys::{InputArgs, KeyArgs, KeyListArgs, ResumeArgs};
+pub(crate) use keys::{FormArgs, InputArgs, KeyListArgs, RecordArgs, ResumeArgs};
 pub(crate) use kind::KindArgs;
 pub(crate) use new_file::NewFileArgs;
 pub(crate) use shape::ShapeArgs;

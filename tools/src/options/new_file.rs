@@ -4,6 +4,8 @@ use bloomfile::Options;
 use clap::Args;
 
 use super::ReplaceArgs;
+use crate::failure::{Failure, Result};
+use crate::keys::{Form, RESERVED};
 use crate::units;
 
 /// What else a new file shall have.
@@ -27,15 +29,25 @@ pub(crate) struct NewFileArgs {
 }
 
 impl NewFileArgs {
-    /// Adds them to a shape's options.
-    pub(crate) fn apply(&self, options: Options) -> Options {
+    /// Adds them to a shape's options, with the form of the keys.
+    pub(crate) fn apply(&self, options: Options, form: Form) -> Result<Options> {
         let mut options = options.seed(self.seed).replace(self.replace.force);
         for (key, value) in &self.metadata {
+            if RESERVED.contains(&key.as_str()) {
+                let message = format!(
+                    "--meta {key}: this pair records the form of the keys; give the option for the \
+                     form itself, such as --hex"
+                );
+                return Err(Failure::new(message));
+            }
             options = options.metadata(key, value);
         }
-        match self.journal {
+        for (name, value) in form.pairs() {
+            options = options.metadata(name, value);
+        }
+        Ok(match self.journal {
             Some(bytes) => options.journal_bytes(bytes),
             None => options,
-        }
+        })
     }
 }

@@ -7,6 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::failure::{Failure, Result};
 use crate::units;
 
+/// The rate when none is given.
+const DEFAULT_RATE: f64 = 0.01;
+
 /// How large a filter shall be.
 #[derive(Args, Debug)]
 pub(crate) struct ShapeArgs {
@@ -14,10 +17,10 @@ pub(crate) struct ShapeArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = units::parse_count)]
     pub(crate) capacity: Option<u64>,
 
-    /// False positive rate at that number: 0.01, 1%, 1e-5
+    /// False positive rate at that number: 0.01, 1%, 1e-5 [default: 1%]
     #[arg(short = 'p', long, value_name = "P", value_parser = units::parse_rate)]
     #[arg(conflicts_with_all = ["rows", "row_bits"])]
-    pub(crate) fpr: Option<f64>,
+    fpr: Option<f64>,
 
     /// Exactly this many rows (hash functions), in place of a rate
     #[arg(short = 'k', long, value_name = "K", requires = "row_bits")]
@@ -48,12 +51,16 @@ impl ShapeArgs {
 
     /// Refuses a shape that says too little, before anything is done with it.
     pub(crate) fn check_complete(&self) -> Result<()> {
-        let missing = match (self.is_exact(), self.capacity, self.fpr) {
-            (true, ..) | (false, Some(_), Some(_)) => return Ok(()),
-            (false, None, _) => "--capacity is missing",
-            (false, Some(_), None) => "--fpr is missing",
-        };
-        Err(Failure::new(format!("{missing}; give --capacity and --fpr, or --rows and --row-bits")))
+        if self.is_exact() || self.capacity.is_some() {
+            return Ok(());
+        }
+        let message = "--capacity is missing; give --capacity and --fpr, or --rows and --row-bits";
+        Err(Failure::new(message))
+    }
+
+    /// The rate asked for; none if the size is given bit by bit.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.fpr.or((!self.is_exact()).then_some(DEFAULT_RATE))
     }
 
     /// The library's options for it.
@@ -62,7 +69,7 @@ impl ShapeArgs {
         if let Some(capacity) = self.capacity {
             options = options.capacity(capacity);
         }
-        if let Some(rate) = self.fpr {
+        if let Some(rate) = self.rate() {
             options = options.false_positive_rate(rate);
         }
         if let Some(rows) = self.rows {

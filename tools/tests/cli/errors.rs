@@ -254,16 +254,14 @@ fn contradictory_flags_are_refused_before_anything_is_done() {
         assert!(ran.err.starts_with("bloomfile: "), "{arguments}: {}", ran.err);
         assert!(ran.err.contains(explanation), "{arguments}: {}", ran.err);
     }
-    sandbox.run("create a.bloom --capacity 9").is(
-        2,
-        "",
-        "bloomfile: --fpr is missing; give --capacity and --fpr, or --rows and --row-bits\n",
-    );
-    sandbox.run("plan --fpr 1%").is(
-        2,
-        "",
-        "bloomfile: --capacity is missing; give --capacity and --fpr, or --rows and --row-bits\n",
-    );
+    for command in ["plan --fpr 1%", "create a.bloom", "create a.bloom --fpr 1%"] {
+        sandbox.run(command).is(
+            2,
+            "",
+            "bloomfile: --capacity is missing; give --capacity and --fpr, or --rows and \
+             --row-bits\n",
+        );
+    }
     assert!(sandbox.names().is_empty());
 }
 

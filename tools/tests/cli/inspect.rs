@@ -126,6 +126,75 @@ fn bytes_do_not_let_metadata_steer_the_terminal() {
     assert!(out.contains("note = \\u{1b}[2Jgone"), "{out}");
 }
 
+/// A filter of 24 generations: one chart of the whole first, those of each behind a fold.
+#[test]
+fn the_charts_of_many_generations_are_folded_away() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 100 --generations 24 --rotate-after 80").is(0, "", "");
+    sandbox.run_with("add -q a.bloom", numbers(2500)).is(0, "", "");
+    assert_eq!(sandbox.run("inspect a.bloom --html a.html").code, Some(0));
+    let page = String::from_utf8(sandbox.read("a.html")).unwrap();
+    let (before, folded) = page.split_once("<details class=\"folded\">").unwrap();
+    assert_eq!(before.matches("<svg").count(), 1, "one chart in front of the folds");
+    assert!(before.contains("<h2>All segments together</h2>"), "{before}");
+    assert!(
+        before.contains("Keys in each segment, as a share of those it is for. Together about ")
+    );
+    assert!(before.contains("; 18.6 % with all 24 generations full.</figcaption>"), "{before}");
+    assert_eq!(folded.matches("<details class=\"folded\">").count(), 23);
+    assert_eq!(page.matches("you are here").count(), 24);
+    assert!(page.contains("<h2>Segment 0, the oldest</h2>"));
+    assert!(page.contains("<summary>Charts: about 8"), "{folded}");
+    assert!(page.contains("<td>24 times line: "), "made alike, and said once");
+    // Where a page is damaged, the fold is open.
+    let mut bytes = sandbox.read("a.bloom");
+    let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    bytes[last] ^= 1;
+    sandbox.write("a.bloom", bytes);
+    assert_eq!(sandbox.run("inspect a.bloom --html a.html -f").code, Some(0));
+    let page = String::from_utf8(sandbox.read("a.html")).unwrap();
+    assert_eq!(page.matches("<details class=\"folded\" open>").count(), 1);
+    assert!(page.contains(", 1 page damaged</summary>"));
+}
+
+#[test]
+fn a_zero_has_no_sign() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b"] {
+        sandbox.run(&format!("create -q {name}.bloom -n 100")).is(0, "", "");
+    }
+    for command in [
+        "inspect --json a.bloom",
+        "inspect --json --loads a.bloom",
+        "compare --json a.bloom b.bloom",
+        "compare a.bloom b.bloom",
+        "merge --json -o m.bloom a.bloom b.bloom",
+    ] {
+        let ran = sandbox.run(command);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{command}");
+        assert!(!ran.out.contains("-0.0"), "{command}: {}", ran.out);
+    }
+    let json = sandbox.run("inspect --json a.bloom").out;
+    assert!(json.contains("\"value\": 0.0,\n        \"low\": 0.0,"), "{json}");
+}
+
+#[test]
+fn a_repaired_file_has_advice() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build -q a.bloom -n 40k", numbers(20_000)).is(0, "", "");
+    let mut bytes = sandbox.read("a.bloom");
+    *bytes.last_mut().unwrap() ^= 1;
+    sandbox.write("a.bloom", bytes);
+    assert_eq!(sandbox.run("repair a.bloom").code, Some(0));
+    let out = sandbox.run("inspect a.bloom").out;
+    let advice = "restore it from a copy, or build it again: 1 page set to all ones says \"maybe\" \
+                  to every key";
+    assert!(out.ends_with(&format!("\n  advice        {advice}\n")), "{out}");
+    sandbox.run("inspect a.bloom --html a.html");
+    let page = String::from_utf8(sandbox.read("a.html")).unwrap();
+    assert!(page.contains("<section class=\"note warn\" aria-label=\"Advice\">"), "{page}");
+}
+
 #[test]
 fn a_page_that_cannot_be_written_is_an_error() {
     let sandbox = Sandbox::with_filter();

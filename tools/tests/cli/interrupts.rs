@@ -51,7 +51,7 @@ fn interrupted_while_waiting_for_input() {
         end(child).is(
             status,
             "",
-            "bloomfile: a.bloom: interrupted: 3 keys read, 2 of them new, all of them safe; the \
+            "bloomfile: a.bloom: interrupted: 3 keys read: 2 new, 1 already present or false positive; what was added is safe; the \
              same command goes on from the start\n",
         );
         sandbox.run("verify a.bloom").is(0, "a.bloom: sound: 1 page as written\n", "");
@@ -83,13 +83,13 @@ fn an_interrupted_add_sets_no_mark_and_a_finished_one_does() {
     end(child).is(
         130,
         "",
-        "bloomfile: a.bloom: interrupted: 1 key read, 1 of them new, all of them safe; the same \
+        "bloomfile: a.bloom: interrupted: 1 key read: all new; what was added is safe; the same \
          command goes on from the start; the mark was not set\n",
     );
     assert_eq!(mark(&sandbox), 0);
     sandbox.run("add a.bloom --mark 77 sheep").is(
         0,
-        "a.bloom: 1 key read, 0 of them new; mark 77\n",
+        "a.bloom: 1 key read: 0 new, 1 already present or false positive; mark 77\n",
         "",
     );
     assert_eq!(mark(&sandbox), 77);
@@ -111,19 +111,19 @@ fn an_interrupted_add_is_resumed() {
     end(child).is(
         130,
         "",
-        "bloomfile: a.bloom: interrupted: 4 keys read, 4 of them new, all of them safe; the same \
+        "bloomfile: a.bloom: interrupted: 4 keys read: all new; what was added is safe; the same \
          command goes on from mark 4\n",
     );
     sandbox.run("add a.bloom --resume --from log").is(
         0,
-        "a.bloom: 4 keys skipped, 5 keys read, 5 of them new; mark 9\n",
+        "a.bloom: 4 keys skipped, 5 keys read: all new; mark 9\n",
         "",
     );
     // The log grows.
     sandbox.write("log", numbers(12));
     sandbox.run("add a.bloom --resume --from log").is(
         0,
-        "a.bloom: 9 keys skipped, 3 keys read, 3 of them new; mark 12\n",
+        "a.bloom: 9 keys skipped, 3 keys read: all new; mark 12\n",
         "",
     );
     // Another log: nothing is taken from it, and the mark stays.
@@ -138,7 +138,7 @@ fn an_interrupted_add_is_resumed() {
     assert_eq!(mark(&sandbox), 12);
     sandbox.run("add a.bloom --resume --from log --from-start").is(
         0,
-        "a.bloom: 5 keys read, 0 of them new; mark 5\n",
+        "a.bloom: 5 keys read: 0 new, 5 already present or false positive; mark 5\n",
         "",
     );
 }
@@ -154,7 +154,7 @@ fn batches_are_durable_with_their_mark() {
     assert_eq!(mark(&sandbox), 4, "two batches of two");
     sandbox.run_with("add a.bloom --resume --sync-every 2", numbers(7)).is(
         0,
-        "a.bloom: 4 keys skipped, 3 keys read, 2 of them new; mark 7\n",
+        "a.bloom: 4 keys skipped, 3 keys read: 2 new, 1 already present or false positive; mark 7\n",
         "bloomfile: a.bloom: recovered after a crash: 5 adds replayed, 0 pages not verifiable\n",
     );
     sandbox.run_with("check -c a.bloom", numbers(8)).is(0, "7\n", "");
@@ -172,7 +172,7 @@ fn a_bad_line_leaves_what_came_before_it_resumable() {
     );
     sandbox.run_with("add a.bloom --hex --resume", "00\n11\n33\n22\n").is(
         0,
-        "a.bloom: 2 keys skipped, 2 keys read, 2 of them new; mark 4\n",
+        "a.bloom: 2 keys skipped, 2 keys read: all new; mark 4\n",
         "",
     );
 }
@@ -250,7 +250,7 @@ fn an_interrupted_add_to_counters_says_where_to_go_on() {
     end(child).is(
         130,
         "",
-        "bloomfile: a.bloom: interrupted: 3 keys read, 2 of them new, all of them safe; go on with \
+        "bloomfile: a.bloom: interrupted: 3 keys read: 2 new, 1 already present or false positive; what was added is safe; go on with \
          the keys after them: these would count twice\n",
     );
     sandbox.run("remove -q a.bloom cow cow sheep").is(0, "", "");

@@ -78,7 +78,8 @@ fn the_fields_are_those_documented() {
     assert_eq!(fields(&parse(&sandbox, "verify --json a.bloom")), documented("verify"));
     assert_eq!(fields(&parse(&sandbox, "repair --json a.bloom")), documented("repair"));
     sandbox.run("create -q b.bloom -n 1000 -p 1%").is(0, "", "");
-    assert_eq!(fields(&parse(&sandbox, "which --json -k 1 a.bloom")), documented("which"));
+    assert_eq!(fields(&parse(&sandbox, "which --json 1 a.bloom")), documented("which"));
+    assert_eq!(fields(&parse(&sandbox, "check --json a.bloom 1")), documented("check"));
     sandbox.write("keys.txt", "sheep\n");
     for (arguments, section) in [
         ("create --json c.bloom -n 9 -p 1%", "create"),

@@ -33,8 +33,8 @@ fn hex_is_decoded() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build -q a.bloom --hex", "00ff\n63617420\n").is(0, "", "");
     sandbox.run("check --hex a.bloom 00FF 00fe 63617420").is(0, "00FF\n63617420\n", "");
-    sandbox.run_with("check a.bloom", "cat \n").is(0, "cat \n", "");
-    sandbox.run("check --hex a.bloom 00 0").is(
+    sandbox.run_with("check --no-form a.bloom", "cat \n").is(0, "cat \n", "");
+    sandbox.run("check a.bloom 00 0").is(
         2,
         "",
         "bloomfile: key argument 2: is not hex; with --hex a key is written as two digits for \
@@ -103,12 +103,20 @@ fn a_line_without_the_field_is_an_error() {
     sandbox.run_with("check a.bloom --field 2 --delimiter ,", "a,1\na,sheep\nb\na,2\n").is(
         2,
         "a,1\n",
-        "bloomfile: standard input: line 3 has no field 2; check --field and --delimiter\n",
+        "bloomfile: standard input: line 3 has no field 2; check the options for fields, or pass \
+         over such lines with --skip-missing\n",
     );
     for (arguments, explanation) in [
-        ("--field 0", "invalid value '0' for '--field <N>'"),
+        ("--field 0", "invalid value '0' for '--field <FIELD>': fields are counted from 1"),
         ("--field 1 --delimiter ab", "not one byte, such as , or ; or \\t for a tab"),
-        ("--delimiter ,", "--field <N>"),
+        ("--delimiter ,", "<--field <FIELD>|--each>"),
+        ("--csv", "<--field <FIELD>|--each>"),
+        ("--field 1 --each", "cannot be used with"),
+        ("--json-field a --field 1", "cannot be used with"),
+        ("--json-field a..b", "not a path such as user.name"),
+        ("--csv --field 1 --null", "cannot be used with"),
+        ("--hex --lower", "cannot be used with"),
+        ("--encoding le16", "[possible values: le64, be64, decimal]"),
     ] {
         let ran = sandbox.run(&format!("check a.bloom {arguments}"));
         assert!(ran.code == Some(2) && ran.err.contains(explanation), "{}", ran.err);

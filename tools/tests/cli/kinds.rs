@@ -98,7 +98,11 @@ fn remove_takes_keys_out() {
     sandbox.run("remove -q counting.bloom --hex 37").is(0, "", "");
     sandbox.run("check counting.bloom 7 8").is(0, "8\n", "");
     // A key that was added twice is in until it was removed twice.
-    sandbox.run("add counting.bloom 8").is(0, "counting.bloom: 1 key read, 0 of them new\n", "");
+    sandbox.run("add counting.bloom 8").is(
+        0,
+        "counting.bloom: 1 key read: 0 new, 1 already present or false positive\n",
+        "",
+    );
     sandbox.run("remove -q counting.bloom 8").is(0, "", "");
     sandbox.run("check -q counting.bloom 8").is(0, "", "");
     sandbox.run("remove -q counting.bloom 8").is(0, "", "");
@@ -175,14 +179,18 @@ fn a_full_filter_refuses() {
     );
     sandbox.run_with("check -c a.bloom", numbers(100)).is(0, "100\n", "");
     assert!(sandbox.run("inspect a.bloom").out.contains("\n  mark          100\n"));
-    sandbox.run("add a.bloom 1").is(0, "a.bloom: 1 key read, 0 of them new\n", "");
+    sandbox.run("add a.bloom 1").is(
+        0,
+        "a.bloom: 1 key read: 0 new, 1 already present or false positive\n",
+        "",
+    );
 }
 
 #[test]
 fn a_growing_filter_grows() {
     let sandbox = sandbox(1000);
     // No part of it holds more than it was made for, so there is nothing to warn of.
-    sandbox.run("add growing.bloom sheep").is(0, "growing.bloom: 1 key read, 1 of them new\n", "");
+    sandbox.run("add growing.bloom sheep").is(0, "growing.bloom: 1 key read: all new\n", "");
     let out = sandbox.run("inspect growing.bloom").out;
     let (identity, rest) = out.split_once("  identity      ").unwrap();
     assert_eq!(
@@ -258,11 +266,7 @@ fn rotate_forgets_the_oldest() {
     sandbox.run("rotate a.bloom").is(0, dropped, "");
     sandbox.run("check a.bloom monday tuesday").is(0, "tuesday\n", "");
 
-    sandbox.run_with("add a.bloom", numbers(95)).is(
-        0,
-        "a.bloom: 95 keys read, 95 of them new\n",
-        "",
-    );
+    sandbox.run_with("add a.bloom", numbers(95)).is(0, "a.bloom: 95 keys read: all new\n", "");
     let out = sandbox.run("inspect a.bloom").out;
     assert!(
         out.contains("  when full     takes more keys, at a higher rate, until it is rotated\n"),
@@ -274,7 +278,7 @@ fn rotate_forgets_the_oldest() {
     let full = sandbox.run_with("add a.bloom", numbers(120));
     let warning = "bloomfile: a.bloom: warning: holds 120 keys, made for 100: its rate is higher \
                    than planned; rotate it\n";
-    full.is(0, "a.bloom: 120 keys read, 25 of them new\n", warning);
+    full.is(0, "a.bloom: 120 keys read: 25 new, 95 already present or false positive\n", warning);
 
     sandbox.run("create -q b.bloom -n 100 -p 1%").is(0, "", "");
     sandbox.run("rotate b.bloom").is(

@@ -24,23 +24,19 @@ fn a_line_counts_when_it_has_ended() {
         append(&sandbox, "log", "aa\nhal");
         let left = "; the last line has not ended: left for the next run\n";
         let add = "add a.bloom --from log --resume";
-        sandbox.run(add).is(0, &format!("a.bloom: 1 key read, 1 of them new; mark 1{left}"), "");
-        sandbox.run(add).is(
-            0,
-            &format!("a.bloom: 1 key skipped, 0 keys read, 0 of them new; mark 1{left}"),
-            "",
-        );
+        sandbox.run(add).is(0, &format!("a.bloom: 1 key read: all new; mark 1{left}"), "");
+        sandbox.run(add).is(0, &format!("a.bloom: 1 key skipped, 0 keys read; mark 1{left}"), "");
         append(&sandbox, "log", "f-line\nbb\n");
-        sandbox.run(add).is(0, "a.bloom: 1 key skipped, 2 keys read, 2 of them new; mark 3\n", "");
+        sandbox.run(add).is(0, "a.bloom: 1 key skipped, 2 keys read: all new; mark 3\n", "");
         sandbox.run("check a.bloom aa hal half-line bb").is(0, "aa\nhalf-line\nbb\n", "");
         let json = sandbox.run_with("add a.bloom --resume --from-start --json", "x\0y\nz").out;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["unfinished"], &json["mark"]), (&true.into(), &1.into()));
         // Without --resume there is no next run: the last line counts.
-        sandbox.run_with("add a.bloom", "cc").is(0, "a.bloom: 1 key read, 1 of them new\n", "");
+        sandbox.run_with("add a.bloom", "cc").is(0, "a.bloom: 1 key read: all new\n", "");
         sandbox.run_with("add a.bloom --null --resume --from-start", "dd\0ee").is(
             0,
-            "a.bloom: 1 key read, 1 of them new; mark 1; the last record has not ended: left for \
+            "a.bloom: 1 key read: all new; mark 1; the last record has not ended: left for \
              the next run\n",
             "",
         );
@@ -64,7 +60,7 @@ fn a_long_input_is_resumed_in_the_middle() {
     append(&sandbox, "log", "end\n");
     sandbox.run(add).is(
         0,
-        "a.bloom: 1,200,000 keys skipped, 1,200,001 keys read, 2 of them new; mark 2400001\n",
+        "a.bloom: 1,200,000 keys skipped, 1,200,001 keys read: 2 new, 1,199,999 already present or false positive; mark 2400001\n",
         "",
     );
     let keys = format!("123{}end\n", &line(0)[3..]);
@@ -80,25 +76,26 @@ fn another_log_is_not_taken_for_the_same() {
     for remove in [false, true] {
         let sandbox = Sandbox::new();
         sandbox.run(&format!("{CREATE} --kind counting")).is(0, "", "");
-        let (command, outcome) = if remove { ("remove", "removed") } else { ("add", "new") };
+        let command = if remove { "remove" } else { "add" };
+        let outcome = |count: u32| {
+            if remove { format!(", {count} of them removed") } else { ": all new".into() }
+        };
         if remove {
             sandbox.run_with("add -q a.bloom", numbers(1000)).is(0, "", "");
         }
         let resume = |rest: &str| sandbox.run(&format!("{command} a.bloom --resume {rest}"));
         append(&sandbox, "log", &numbers(100));
-        let told = format!("a.bloom: 100 keys read, 100 of them {outcome}; mark 100\n");
+        let told = format!("a.bloom: 100 keys read{}; mark 100\n", outcome(100));
         resume("--from log").is(0, &told, "");
         append(&sandbox, "log", "101\n");
 
         // A copy is as good, and so is a pipe.
         std::fs::copy(sandbox.path("log"), sandbox.path("copy")).unwrap();
-        let told =
-            format!("a.bloom: 100 keys skipped, 1 key read, 1 of them {outcome}; mark 101\n");
+        let told = format!("a.bloom: 100 keys skipped, 1 key read{}; mark 101\n", outcome(1));
         resume("--from copy").is(0, &told, "");
         let log = String::from_utf8(sandbox.read("log")).unwrap();
         append(&sandbox, "log", "102\n");
-        let told =
-            format!("a.bloom: 101 keys skipped, 1 key read, 1 of them {outcome}; mark 102\n");
+        let told = format!("a.bloom: 101 keys skipped, 1 key read{}; mark 102\n", outcome(1));
         sandbox
             .run_with(&format!("{command} a.bloom --resume"), format!("{log}102\n"))
             .is(0, &told, "");
@@ -127,14 +124,12 @@ fn another_log_is_not_taken_for_the_same() {
 
         // The old one is finished, then the new one read from its beginning.
         append(&sandbox, "log.1", "500\n");
-        let told =
-            format!("a.bloom: 102 keys skipped, 1 key read, 1 of them {outcome}; mark 103\n");
+        let told = format!("a.bloom: 102 keys skipped, 1 key read{}; mark 103\n", outcome(1));
         resume("--from log.1").is(0, &told, "");
-        let told = format!("a.bloom: 298 keys read, 298 of them {outcome}; mark 298\n");
+        let told = format!("a.bloom: 298 keys read{}; mark 298\n", outcome(298));
         resume("--from log --from-start").is(0, &told, "");
         append(&sandbox, "log", "501\n");
-        let told =
-            format!("a.bloom: 298 keys skipped, 1 key read, 1 of them {outcome}; mark 299\n");
+        let told = format!("a.bloom: 298 keys skipped, 1 key read{}; mark 299\n", outcome(1));
         resume("--from log").is(0, &told, "");
         if !remove {
             let keys = format!("{}500\n501\n", numbers(400));
@@ -176,7 +171,7 @@ fn add_and_remove_take_turns() {
         }
     }
     let ran = sandbox.run("add a.bloom --resume --from came").out;
-    assert_eq!(ran, "a.bloom: 300 keys skipped, 0 keys read, 0 of them new; mark 300\n");
+    assert_eq!(ran, "a.bloom: 300 keys skipped, 0 keys read; mark 300\n");
     let ran = sandbox.run("remove a.bloom --resume --from went").out;
     assert_eq!(ran, "a.bloom: 300 keys skipped, 0 keys read, 0 of them removed; mark 300\n");
 }
@@ -197,7 +192,7 @@ fn what_cannot_be_resumed() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     sandbox.run("add a.bloom --resume --from log").is(
         0,
-        "a.bloom: 1 key skipped, 0 keys read, 0 of them new; mark 1\n",
+        "a.bloom: 1 key skipped, 0 keys read; mark 1\n",
         "",
     );
     // A number of the user's own is where the next input is taken up.
@@ -205,7 +200,7 @@ fn what_cannot_be_resumed() {
     sandbox.write("other", numbers(5));
     sandbox.run("add a.bloom --resume --from other").is(
         0,
-        "a.bloom: 2 keys skipped, 3 keys read, 3 of them new; mark 5\n",
+        "a.bloom: 2 keys skipped, 3 keys read: all new; mark 5\n",
         "",
     );
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::sandbox::{BLOOMFILE, Sandbox, numbers};
 
-/// Names of files that nobody would choose for good reasons.
+/// Names of files that no one would choose for good reasons.
 const NAMES: [&[u8]; 11] = [
     b"two words.bloom",
     b"line\nforged.bloom: sound: 1 page as written",

@@ -146,20 +146,52 @@ B: large.bloom
     assert!(incomparable.contains("relation      cannot be told: seed differs: 0 and 7;"));
 }
 
+/// Each is full, and together they are too much for the size of one.
+#[test]
+fn merge_warns_of_a_rate_above_the_one_that_was_asked_for() {
+    let sandbox = Sandbox::new();
+    let keys =
+        |first: u32| (first..first + 10_000).map(|key| format!("{key}\n")).collect::<String>();
+    for (name, first) in [("a", 0), ("b", 10_000), ("c", 20_000)] {
+        let build = format!("build -q {name}.bloom -n 10k --journal 0");
+        sandbox.run_with(&build, keys(first)).is(0, "", "");
+    }
+    sandbox.run("merge -o all.bloom a.bloom b.bloom c.bloom").is(
+        0,
+        "all.bloom: union of 3 files; about 30,205 keys (29,984 to 30,429), rate 46.6 %; 36 KiB\n",
+        "bloomfile: all.bloom: warning: its rate of 46.6 % is above the 1 % that the files were \
+         made for; build a larger one from the keys\n",
+    );
+    // The same keys twice are no more keys.
+    let ran = sandbox.run("merge -o same.bloom a.bloom a.bloom");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    sandbox.run("merge -q -f -o all.bloom a.bloom b.bloom").is(0, "", "");
+}
+
 #[test]
 fn which_names_the_files_of_each_key() {
     let sandbox = sandbox();
+    // The key comes first, as it does for grep.
+    sandbox.run("which 1500 small.bloom large.bloom").is(0, "1500\tsmall.bloom\tlarge.bloom\n", "");
+    sandbox.run("which 9999 small.bloom").is(1, "9999\n", "");
+    sandbox.run("which small.bloom").is(
+        2,
+        "",
+        "bloomfile: name a key, or - for keys from standard input, and then the filters: bloomfile \
+         which KEY FILE...\n",
+    );
     sandbox.run("which -k 1500 -k 1 -k 9999 small.bloom large.bloom").is(
         0,
         "1500\tsmall.bloom\tlarge.bloom\n1\tsmall.bloom\n9999\n",
         "",
     );
     sandbox.run("which --key 9999 small.bloom large.bloom").is(1, "9999\n", "");
-    sandbox.run_with("which small.bloom large.bloom", "7\n").is(0, "7\tsmall.bloom\n", "");
+    sandbox.run_with("which - small.bloom large.bloom", "7\n").is(0, "7\tsmall.bloom\n", "");
     sandbox.write("keys.txt", "3999\n");
     sandbox.run("which --json -k 1 --from keys.txt small.bloom large.bloom").is(
         0,
-        "{\"key\":\"1\",\"files\":[\"small.bloom\"]}\n{\"key\":\"3999\",\"files\":[\"large.bloom\"]}\n",
+        "{\"key\":\"1\",\"files\":[\"small.bloom\"],\"record\":null}\n\
+         {\"key\":\"3999\",\"files\":[\"large.bloom\"],\"record\":null}\n",
         "",
     );
     assert_eq!(sandbox.run("which -k 1 small.bloom missing.bloom").code, Some(2));

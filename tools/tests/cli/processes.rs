@@ -39,7 +39,7 @@ fn the_second_writer_is_told_at_once() {
 
     first.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
     let output = first.wait_with_output().unwrap();
-    assert_eq!(output.stdout, b"a.bloom: 1 key read, 1 of them new\n");
+    assert_eq!(output.stdout, b"a.bloom: 1 key read: all new\n");
     sandbox.run("check a.bloom sheep wolf").is(0, "sheep\n", "");
     sandbox.run("add -q a.bloom wolf").is(0, "", "");
     assert_eq!(sandbox.names(), ["a.bloom"]);
@@ -69,7 +69,7 @@ fn a_killed_writer_is_recovered() {
     );
     sandbox.run("add a.bloom").is(
         0,
-        "a.bloom: 0 keys read, 0 of them new\n",
+        "a.bloom: 0 keys read\n",
         "bloomfile: a.bloom: recovered after a crash: 2 adds replayed, 0 pages not \
          verifiable\n",
     );

@@ -12,7 +12,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Overwrites bytes that are so many before the end of the file: data stand there.
+/// Overwrites bytes this far before the end of the file: data stand there.
 fn overwrite(sandbox: &Sandbox, before_end: usize, with: &[u8]) {
     let mut bytes = sandbox.read("a.bloom");
     let start = bytes.len() - before_end;
@@ -96,7 +96,7 @@ fn a_damaged_page_is_named_and_filled() {
 }
 
 #[test]
-fn a_damaged_page_table_is_made_anew() {
+fn a_damaged_page_table_is_made_again() {
     let sandbox = sandbox();
     // The first of the two tables counts in a file that was built: its last entry.
     overwrite(&sandbox, 9 * 4096 - 6 * 8, &[7; 8]);
@@ -107,7 +107,7 @@ fn a_damaged_page_table_is_made_anew() {
         ran.is(2, "", &format!("bloomfile: a.bloom: the page table {reason}"));
     }
     sandbox.run("verify a.bloom").is(1, &format!("a.bloom: damaged: the page table {reason}"), "");
-    repairs_the_last_page(&sandbox, "  page table    was damaged; made anew\n");
+    repairs_the_last_page(&sandbox, "  page table    was damaged; made again from the data\n");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_crash_is_told_from_damage() {
     sandbox.write("a.bloom", &before);
     sandbox.run("add a.bloom").is(
         0,
-        "a.bloom: 0 keys read, 0 of them new\n",
+        "a.bloom: 0 keys read\n",
         "bloomfile: a.bloom: recovered after a crash: 2 adds replayed, 1 page not \
          verifiable\n",
     );

@@ -11,10 +11,18 @@ fn create_makes_an_empty_filter() {
         "",
     );
     sandbox.run("create -q b.bloom --rows 3 --row-bits 5 --layout flat").is(0, "", "");
+    // The rate is that of build, if none is given.
+    sandbox.run("create c.bloom --capacity 1000 --journal 0").is(
+        0,
+        "c.bloom: created, 24 KiB; for 1,000 keys at a rate of 0.927 %\n",
+        "",
+    );
+    let plan = sandbox.run("plan -n 1000").out;
+    assert!(plan.starts_with("  for           1,000 keys, rate at most 1 %\n"), "{plan}");
     let inspection = sandbox.run("inspect a.bloom");
     assert!(inspection.out.contains("holds         nothing; 0 adds changed it\n"));
     assert!(inspection.out.contains("metadata      keys = words\n"));
-    assert_eq!(sandbox.names(), ["a.bloom", "b.bloom"]);
+    assert_eq!(sandbox.names(), ["a.bloom", "b.bloom", "c.bloom"]);
 }
 
 #[test]
@@ -30,10 +38,27 @@ fn build_counts_the_keys_first() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build a.bloom", "one\ntwo\ntwo\nthree").is(
         0,
-        "a.bloom: 4 keys read, 3 of them new; made for 4, repeats included; 1.02 MiB\n",
+        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 1.02 MiB\n",
         "",
     );
     sandbox.run("check --all a.bloom one two three").is(0, "one\ntwo\nthree\n", "");
+}
+
+/// Distinct keys that do not change the filter are no duplicates: they are false positives.
+#[test]
+fn build_and_add_say_what_is_new() {
+    let sandbox = Sandbox::new();
+    sandbox.run_with("build a.bloom --journal 0", numbers(30_000)).is(
+        0,
+        "a.bloom: 30,000 keys read: 29,943 new, 57 already present or false positive; made for \
+         30,000, repeats included; 60 KiB\n",
+        "",
+    );
+    sandbox.run("add a.bloom 1 2").is(
+        0,
+        "a.bloom: 2 keys read: 0 new, 2 already present or false positive\n",
+        "",
+    );
 }
 
 #[test]
@@ -78,13 +103,13 @@ fn build_and_add_warn_of_too_many_keys() {
                    build a larger one\n";
     sandbox.run_with("build a.bloom --capacity 100 --fpr 1e-9", numbers(1000)).is(
         0,
-        "a.bloom: 1,000 keys read, 1,000 of them new; 1.02 MiB\n",
+        "a.bloom: 1,000 keys read: all new; 1.02 MiB\n",
         &format!("bloomfile: a.bloom: {warning}"),
     );
     sandbox.run("create -q b.bloom --capacity 100 --fpr 1e-9").is(0, "", "");
     sandbox.run_with("add b.bloom", numbers(1000)).is(
         0,
-        "b.bloom: 1,000 keys read, 1,000 of them new\n",
+        "b.bloom: 1,000 keys read: all new\n",
         &format!("bloomfile: b.bloom: {warning}"),
     );
     sandbox.run("add -q b.bloom x").is(0, "", "");
@@ -96,7 +121,7 @@ fn add_takes_arguments_files_and_standard_input() {
     sandbox.write("more.txt", "from a file\n");
     sandbox.run("add a.bloom cow 1 --from more.txt").is(
         0,
-        "a.bloom: 3 keys read, 2 of them new\n",
+        "a.bloom: 3 keys read: 2 new, 1 already present or false positive\n",
         "",
     );
     sandbox.run_with("add -q a.bloom", "from stdin").is(0, "", "");

@@ -54,7 +54,7 @@ pub(crate) fn page_maps(
     };
     let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
     bloomfile::report::inspect_pages(path, |page| {
-        // A writer may have appended a segment meanwhile.
+        // A writer may have appended a segment since.
         if let Some(map) = maps.get_mut(page.segment) {
             map.take(&page);
         }
@@ -180,10 +180,7 @@ fn cell(fill: f64, colour: bool) -> String {
     let block = BLOCKS[level];
     // From blue over green and yellow to red, in the 256 colours that every terminal has.
     const RAMP: [u8; 9] = [240, 27, 33, 38, 41, 76, 220, 208, 196];
-    match colour {
-        true => format!("\x1b[38;5;{}m{block}\x1b[0m", RAMP[level]),
-        false => block.to_string(),
-    }
+    if colour { format!("\x1b[38;5;{}m{block}\x1b[0m", RAMP[level]) } else { block.to_string() }
 }
 
 /// The histogram of block loads beside the law.

@@ -14,7 +14,7 @@ use bloomfile::{
 use clap::Args;
 use serde::Serialize;
 
-use super::{keys_estimated, records};
+use super::wording::{self, keys_estimated, records};
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
@@ -25,6 +25,8 @@ use crate::{text, units};
 The summary, --pages and --json read headers and page tables only, so that they take no longer
 for a large file. --loads, --html and --bytes read everything. --bytes explains damaged files as
 well: it shows why a file is refused.
+
+Exit status: 0 done, 2 error.
 
 Examples:
   bloomfile inspect seen.bloom
@@ -159,7 +161,7 @@ fn kind(inspection: &Inspection) -> String {
 
 /// What happens when it is full.
 fn policy(inspection: &Inspection) -> String {
-    super::policy(inspection.generations, inspection.rotate_after, inspection.when_full)
+    wording::policy(inspection.generations, inspection.rotate_after, inspection.when_full)
 }
 
 fn fullness(listing: &mut Listing, inspection: &Inspection) {
@@ -176,8 +178,8 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
         listing.row("full", format!("{} of its bits are set{share}", units::percent(newest.fill)));
     } else {
         let share = share.map(|share| format!("; the newest is at {share} of its capacity"));
-        let parts = units::counted(segments.len() as u64, "segment");
-        listing.row("in use", format!("{parts}{}", share.unwrap_or_default()));
+        let count = units::counted(segments.len() as u64, "segment");
+        listing.row("in use", format!("{count}{}", share.unwrap_or_default()));
     }
     listing.row("rate now", units::rate(inspection.rate_now()));
     listing.row_if("at capacity", rate_at_capacity(inspection));
@@ -186,14 +188,14 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
 /// The rate of the whole when it is full, and of what that is where it is not of one segment.
 fn rate_at_capacity(inspection: &Inspection) -> Option<String> {
     let rate = units::rate(inspection.rate_at_capacity()?);
-    Some(match full_parts(inspection) {
-        Some(parts) => format!("{rate}, {parts}"),
+    Some(match full_segments(inspection) {
+        Some(full) => format!("{rate}, {full}"),
         None => rate,
     })
 }
 
-/// What is full when a file of several parts is at capacity.
-fn full_parts(inspection: &Inspection) -> Option<String> {
+/// What is full when a file of several segments is at capacity.
+fn full_segments(inspection: &Inspection) -> Option<String> {
     match (inspection.generations, inspection.segments.len()) {
         (Some(generations), _) => Some(format!("all {generations} generations full")),
         (None, 1) => None,
@@ -233,6 +235,14 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
     let file = text::word(file);
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < /dev/null");
+    }
+    if inspection.repaired_pages > 0 {
+        let pages = units::counted(inspection.repaired_pages, "page");
+        let answers = if inspection.repaired_pages == 1 { "says" } else { "say" };
+        return format!(
+            "restore it from a copy, or build it again: {pages} set to all ones {answers} \"maybe\" to \
+             every key"
+        );
     }
     let rate = inspection.rate_now();
     if rate > USELESS_RATE {

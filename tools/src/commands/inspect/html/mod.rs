@@ -1,5 +1,7 @@
 //! `inspect --html`: one page for a browser, with everything in it and nothing from elsewhere.
 
+mod elements;
+mod segments;
 mod svg;
 
 use std::fmt::Write as _;
@@ -7,7 +9,7 @@ use std::path::Path;
 
 use bloomfile::{
     CellKind,
-    report::{BlockLoads, Health, Inspection, SegmentInspection, Verification},
+    report::{BlockLoads, Health, Inspection, Verification},
 };
 
 use super::charts::{self, PageMap};
@@ -15,6 +17,7 @@ use crate::commands::InspectArgs;
 use crate::failure::{Failure, Result, explain};
 use crate::pending::Target;
 use crate::{output, text, units};
+use elements::{escape, facts, section};
 
 /// Cells of a heat map at most.
 const MAP_CELLS: usize = 1024;
@@ -58,8 +61,7 @@ pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
 impl Report {
     fn page(&self) -> String {
         let title = escape(&self.file);
-        let segments: String =
-            (0..self.inspection.segments.len()).map(|index| self.segment(index)).collect();
+        let segments = self.segments();
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -111,14 +113,14 @@ impl Report {
         let share = super::newest_share(inspection).map(units::percent);
         let capacity = match (share, inspection.capacity, segments.len() as u64) {
             (Some(share), Some(capacity), 1) => format!("{share} of {}", units::count(capacity)),
-            (Some(share), _, parts) => {
-                let parts = units::counted(parts, "segment");
-                format!("in {parts}, the newest {share} full")
+            (Some(share), _, count) => {
+                let count = units::counted(count, "segment");
+                format!("in {count}, the newest {share} full")
             }
             _ => "made for no number in particular".into(),
         };
         let full = inspection.rate_at_capacity();
-        let full_parts = super::full_parts(inspection);
+        let full_segments = super::full_segments(inspection);
         let cards = [
             ("Keys, about", units::count(keys.round() as u64), capacity),
             (
@@ -130,10 +132,10 @@ impl Report {
             (
                 "False positives at capacity",
                 full.map_or_else(|| "–".into(), units::percent),
-                match (full, full_parts) {
+                match (full, full_segments) {
                     (None, _) => "no capacity was named".into(),
                     (Some(rate), None) => tries(rate),
-                    (Some(rate), Some(parts)) => format!("{}, {parts}", tries(rate)),
+                    (Some(rate), Some(full)) => format!("{}, {full}", tries(rate)),
                 },
             ),
         ];
@@ -147,64 +149,6 @@ impl Report {
             );
         }
         html + "</dl>\n"
-    }
-
-    /// The charts of one segment.
-    fn segment(&self, index: usize) -> String {
-        let segment = &self.inspection.segments[index];
-        let name = match self.inspection.segments.len() {
-            1 => String::new(),
-            _ => format!(" of segment {index}"),
-        };
-        let mut html = String::new();
-        if let Some(map) = self.maps.get(index) {
-            // Verification numbers the pages of all segments in one go.
-            let first: u64 =
-                self.inspection.segments[..index].iter().map(|other| other.pages).sum();
-            let here = first..first + segment.pages;
-            let damaged = self.verification.iter().flat_map(|found| &found.pages_damaged);
-            let damaged: Vec<u64> =
-                damaged.filter(|page| here.contains(page)).map(|page| page - first).collect();
-            html += &figure(
-                &format!("Page fill{name}"),
-                &svg::heat_map(map, &damaged),
-                &format!("{}.", escape(&map.caption())),
-                &map_table(map),
-            );
-        }
-        html += &figure(
-            &format!("False positive rate{name} by number of keys"),
-            &svg::rate_curve(segment),
-            &rate_caption(segment),
-            &svg::rate_table(segment),
-        );
-        if let Some(loads) = self.loads.iter().find(|loads| loads.segment == index) {
-            html += &figure(
-                &format!("Keys per block{name}, against the Poisson law"),
-                &svg::histogram(loads),
-                &format!(
-                    "{} with {} keys on average. The spread is {:.2} times that of the law: {}.",
-                    units::counted(loads.blocks, "block"),
-                    units::decimal(loads.mean),
-                    loads.dispersion,
-                    escape(charts::verdict(loads))
-                ),
-                &loads_table(loads),
-            );
-        }
-        if segment.row_ones.len() > 1 {
-            let cells = segment.geometry.row_cells() as f64;
-            let fill = |(row, &ones): (usize, &u64)| (format!("row {row}"), ones as f64 / cells);
-            let bars: Vec<(String, f64)> = segment.row_ones.iter().enumerate().map(fill).collect();
-            let rows = bars.iter().map(|(name, fill)| [name.clone(), units::percent(*fill)]);
-            html += &figure(
-                &format!("Fill of each row{name}"),
-                &svg::bars(&bars),
-                "Share of the bits that are set; a filter is at its best at about a half.",
-                &table(["row", "bits set"], rows),
-            );
-        }
-        html
     }
 
     fn checks(&self) -> String {
@@ -259,10 +203,22 @@ impl Report {
             ["Made for".into(), escape(&super::purpose(inspection))],
             ["When full".into(), super::policy(inspection)],
         ];
+        // Segments that are made alike are not listed one by one.
+        let mut layouts: Vec<(String, u64)> = Vec::new();
         for segment in &inspection.segments {
-            rows.push(["Layout".into(), escape(&segment.geometry.to_string())]);
-            rows.push(["Adds that changed it".into(), units::count(segment.adds)]);
+            let layout = segment.geometry.to_string();
+            match layouts.last_mut() {
+                Some((last, count)) if *last == layout => *count += 1,
+                _ => layouts.push((layout, 1)),
+            }
         }
+        rows.extend(layouts.into_iter().map(|(layout, count)| {
+            let times = if count == 1 { String::new() } else { format!("{count} times ") };
+            ["Layout".into(), format!("{times}{}", escape(&layout))]
+        }));
+        let adds =
+            inspection.segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.adds));
+        rows.push(["Adds that changed it".into(), units::count(adds)]);
         let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
         rows.extend([
             ["Data".into(), units::size(data)],
@@ -277,9 +233,10 @@ impl Report {
 
     fn metadata(&self) -> String {
         let pairs = &self.inspection.metadata;
-        let body = match pairs.is_empty() {
-            true => "<p class=\"soft\">None was given.</p>".into(),
-            false => facts(pairs.iter().map(|(key, value)| [escape(key), escape(value)])),
+        let body = if pairs.is_empty() {
+            "<p class=\"soft\">None was given.</p>".into()
+        } else {
+            facts(pairs.iter().map(|(key, value)| [escape(key), escape(value)]))
         };
         section("Metadata", "", &body)
     }
@@ -289,119 +246,5 @@ fn tries(rate: f64) -> String {
     match units::rate(rate).split_once(" (") {
         Some((_, tries)) => tries.trim_end_matches(')').to_owned(),
         None => "of absent keys".into(),
-    }
-}
-
-fn rate_caption(segment: &SegmentInspection) -> String {
-    let now = units::percent(segment.rate_now);
-    let keys = units::count(segment.keys.value.round() as u64);
-    match segment.capacity.zip(segment.rate_at_capacity) {
-        Some((capacity, rate)) => format!(
-            "Now {now} with about {keys} keys; {} at the {} it is for.",
-            units::percent(rate),
-            units::count(capacity)
-        ),
-        None => format!("Now {now} with about {keys} keys."),
-    }
-}
-
-fn map_table(map: &PageMap) -> String {
-    let rows = map.fills.iter().enumerate().map(|(at, fill)| {
-        let first = at as u64 * map.group;
-        let last = (first + map.group).min(map.pages.max(1)) - 1;
-        let pages = match first == last {
-            true => units::count(first),
-            false => format!("{}–{}", units::count(first), units::count(last)),
-        };
-        [pages, units::percent(*fill)]
-    });
-    table(["pages", "bits set"], rows)
-}
-
-fn loads_table(loads: &BlockLoads) -> String {
-    let rows = loads.bins.iter().map(|bin| {
-        [
-            format!("{}–{}", units::count(bin.first), units::count(bin.last)),
-            units::count(bin.observed),
-            units::count(bin.expected.round() as u64),
-        ]
-    });
-    table(["keys in a block", "blocks", "by the law"], rows)
-}
-
-/// A chart with its words and its figures.
-fn figure(title: &str, chart: &str, caption: &str, figures: &str) -> String {
-    let body = format!(
-        "<figure>{chart}<figcaption>{caption}</figcaption></figure>\n\
-         <details><summary>Figures</summary><div class=\"scroll\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"{title}: figures\">{figures}</div></details>"
-    );
-    section(title, "", &body)
-}
-
-fn section(title: &str, class: &str, body: &str) -> String {
-    format!(
-        "<section class=\"{class}\" aria-label=\"{title}\"><h2>{title}</h2>\n{body}\n</section>\n"
-    )
-}
-
-/// A table of names and what they say; both are HTML already.
-fn facts(rows: impl IntoIterator<Item = [String; 2]>) -> String {
-    let rows: String = rows
-        .into_iter()
-        .map(|[name, value]| format!("<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>\n"))
-        .collect();
-    format!("<table>{rows}</table>")
-}
-
-/// A table of figures.
-pub(super) fn table<const N: usize>(
-    head: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
-    let head = head.map(|name| format!("<th scope=\"col\" class=\"number\">{name}</th>")).concat();
-    let rows: String = rows
-        .into_iter()
-        .map(|row| {
-            let cells = row.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
-            format!("<tr>{cells}</tr>\n")
-        })
-        .collect();
-    format!("<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
-}
-
-/// Text that a browser shows as it is.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Would turn the text around it, or is no character of a page at all.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(escaped, "{}", character.escape_unicode());
-            }
-            control if control.is_control() => {
-                let _ = write!(escaped, "{}", control.escape_debug());
-            }
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_in_a_text_is_markup() {
-        assert_eq!(
-            escape("<script>alert(\"1\" + '&')</script>\u{202e}\u{1b}"),
-            "&lt;script&gt;alert(&quot;1&quot; + &#39;&amp;&#39;)&lt;/script&gt;\\u{202e}\\u{1b}"
-        );
     }
 }

@@ -6,7 +6,7 @@ use bloomfile::plan::false_positive_rate;
 use bloomfile::report::{BlockLoads, SegmentInspection};
 
 use super::super::charts::PageMap;
-use super::table;
+use super::elements::table;
 use crate::units;
 
 /// Size of a chart, and the frame its axes stand in.
@@ -20,7 +20,7 @@ const BOTTOM: f64 = HEIGHT - 52.0;
 /// Points of a curve.
 const STEPS: u32 = 96;
 
-/// The lowest rate that is drawn: below it nobody can tell.
+/// The lowest rate that is drawn: below it no test can tell.
 const LOWEST: f64 = 1e-12;
 
 fn chart(height: f64, label: &str, body: &str) -> String {
@@ -230,8 +230,8 @@ pub(super) fn histogram(loads: &BlockLoads) -> String {
     chart(HEIGHT, "Histogram of keys per block, with the Poisson law", &body)
 }
 
-/// A bar for each row.
-pub(super) fn bars(rows: &[(String, f64)]) -> String {
+/// A bar for each name, as long as its share.
+pub(super) fn bars(rows: &[(String, f64)], label: &str) -> String {
     const STEP: f64 = 34.0;
     let (left, right) = (112.0, WIDTH - 108.0);
     let mut body = String::new();
@@ -251,5 +251,5 @@ pub(super) fn bars(rows: &[(String, f64)]) -> String {
             units::percent(*fill)
         );
     }
-    chart(12.0 + rows.len() as f64 * STEP, "Share of the bits that are set", &body)
+    chart(12.0 + rows.len() as f64 * STEP, label, &body)
 }

@@ -1,4 +1,4 @@
-//! Places in an input, and what tells the input from others: so that the next run goes on where
+//! Positions in an input, and what tells the input from others: so that the next run goes on where
 //! this one ended, in the same input.
 
 use std::fmt::{self, Write as _};
@@ -16,9 +16,9 @@ const END_BYTES: usize = 4096;
 /// Bytes of the digest that are kept: enough that no two inputs have the same one by chance.
 const DIGEST_BYTES: usize = 16;
 
-/// A place between two records of an input.
+/// A position between two records of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Records before it.
     pub(crate) keys: u64,
     /// Bytes before it.
@@ -27,44 +27,44 @@ pub(crate) struct Place {
     digest: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "keys={} bytes={} sha256={}", self.keys, self.bytes, self.digest)
     }
 }
 
-impl Place {
-    /// The place that [`Display`](fmt::Display) wrote, from its words.
+impl Position {
+    /// The position that [`Display`](fmt::Display) wrote, from its words.
     pub(crate) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut value = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
         let keys = value("keys")?.parse().ok()?;
         let bytes = value("bytes")?.parse().ok()?;
-        Some(Place { keys, bytes, digest: value("sha256")?.to_owned() })
+        Some(Position { keys, bytes, digest: value("sha256")?.to_owned() })
     }
 
-    /// Whether an input that begins like this is the one of this place.
-    pub(super) fn is_in(&self, ends: &Ends) -> bool {
-        *self == ends.place(self.keys)
+    /// Whether an input that begins like this is the one of this position.
+    pub(super) fn is_in(&self, fingerprint: &Fingerprint) -> bool {
+        *self == fingerprint.position(self.keys)
     }
 }
 
-/// The first and the last bytes of what was read.
+/// The first and the last bytes of what was read, by which an input is known again.
 #[derive(Clone, Default)]
-pub(super) struct Ends {
+pub(super) struct Fingerprint {
     bytes: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
-impl Ends {
-    /// The ends of the first `bytes` bytes of a file, counted from `start`.
+impl Fingerprint {
+    /// That of the first `bytes` bytes of a file, counted from `start`.
     pub(super) fn of_file(file: &File, start: u64, bytes: u64) -> io::Result<Self> {
         let length = bytes.min(END_BYTES as u64) as usize;
         let mut head = vec![0; length];
         file.read_exact_at(&mut head, start)?;
         let mut tail = vec![0; length];
         file.read_exact_at(&mut tail, start + bytes - length as u64)?;
-        Ok(Ends { bytes, head, tail })
+        Ok(Fingerprint { bytes, head, tail })
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -80,15 +80,15 @@ impl Ends {
         self.tail.drain(..self.tail.len().saturating_sub(END_BYTES));
     }
 
-    /// The place reached, behind so many records.
-    pub(super) fn place(&self, keys: u64) -> Place {
+    /// The position reached, behind this many records.
+    pub(super) fn position(&self, keys: u64) -> Position {
         let digest = Sha256::new().chain_update(&self.head).chain_update(&self.tail).finalize();
         let digest = digest.iter().take(DIGEST_BYTES).fold(String::new(), |mut text, byte| {
             // A string takes all of it.
             let _ = write!(text, "{byte:02x}");
             text
         });
-        Place { keys, bytes: self.bytes, digest }
+        Position { keys, bytes: self.bytes, digest }
     }
 }
 
@@ -99,40 +99,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_the_same_in_whatever_steps() {
+    fn a_fingerprint_is_the_same_in_whatever_steps() {
         let bytes: Vec<u8> =
             (0..20_000_u32).map(|at| (at.wrapping_mul(0x9e37) >> 7) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before").unwrap();
         file.write_all(&bytes).unwrap();
         for step in [1, 7, 100, 4095, 4096, 5000, 20_000] {
-            let mut ends = Ends::default();
+            let mut fingerprint = Fingerprint::default();
             for piece in bytes.chunks(step) {
-                ends.advance(piece);
-                let from_file = Ends::of_file(&file, 6, ends.bytes()).unwrap();
+                fingerprint.advance(piece);
+                let from_file = Fingerprint::of_file(&file, 6, fingerprint.bytes()).unwrap();
                 assert_eq!(
-                    ends.place(3),
-                    from_file.place(3),
+                    fingerprint.position(3),
+                    from_file.position(3),
                     "{} in steps of {step}",
-                    ends.bytes()
+                    fingerprint.bytes()
                 );
             }
         }
     }
 
     #[test]
-    fn places_are_read_as_they_were_written() {
-        let mut ends = Ends::default();
-        ends.advance(b"a\nb\n");
-        let place = ends.place(2);
-        assert_eq!(place.to_string(), format!("keys=2 bytes=4 sha256={}", place.digest));
-        assert_eq!(place.digest.len(), 32);
-        assert_eq!(Place::parse(place.to_string().split(' ')), Some(place.clone()));
+    fn positions_are_read_as_they_were_written() {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.advance(b"a\nb\n");
+        let position = fingerprint.position(2);
+        assert_eq!(position.to_string(), format!("keys=2 bytes=4 sha256={}", position.digest));
+        assert_eq!(position.digest.len(), 32);
+        assert_eq!(Position::parse(position.to_string().split(' ')), Some(position.clone()));
         for bad in ["", "keys=2", "keys=x bytes=4 sha256=0", "bytes=4 keys=2 sha256=0"] {
-            assert_eq!(Place::parse(bad.split(' ')), None);
+            assert_eq!(Position::parse(bad.split(' ')), None);
         }
-        let mut other = Ends::default();
+        let mut other = Fingerprint::default();
         other.advance(b"a\nc\n");
-        assert!(place.is_in(&ends) && !place.is_in(&other));
+        assert!(position.is_in(&fingerprint) && !position.is_in(&other));
     }
 }

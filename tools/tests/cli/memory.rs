@@ -1,0 +1,40 @@
+//! The memory that `build` takes: what the cores need, however many keys there are.
+
+use std::process::Child;
+use std::time::Duration;
+
+use crate::sandbox::{Sandbox, numbers};
+
+/// Most memory that a process has had, in MiB, as seen until it ended.
+fn peak(child: &mut Child) -> f64 {
+    let path = format!("/proc/{}/status", child.id());
+    let mut peak = 0.0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(&path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+        peak = kilobytes.map_or(peak, |kilobytes| kilobytes / 1024.0);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    assert!(child.wait().unwrap().success());
+    peak
+}
+
+#[test]
+fn build_takes_the_memory_that_the_cores_need() {
+    if !std::path::Path::new("/proc/self/status").exists() {
+        eprintln!("skipped: this system does not tell how much memory a process had");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("keys.txt", numbers(3_000_000));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    // The filter of 3.6 MiB is mapped, and counted with the rest.
+    let most = 16.0 + 4.0 * cores;
+    for capacity in ["", " -n 3M"] {
+        let mut child = sandbox.spawn(&format!("build -q -f a.bloom keys.txt{capacity}"));
+        let peak = peak(&mut child);
+        println!("build{capacity} of 3 M keys on {cores} cores: {peak:.1} MiB");
+        assert!(peak > 3.0 && peak < most, "{peak} MiB, not {most}");
+    }
+}
