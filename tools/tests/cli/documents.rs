@@ -16,7 +16,7 @@ fn commands(sandbox: &Sandbox) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The help of every command is that of the snapshot. `BLOOMFILE_SNAPSHOT=1` writes it anew.
+/// The help of every command is that of the snapshot. `BLOOMFILE_SNAPSHOT=1` writes it again.
 #[test]
 fn help_is_as_it_was() {
     let sandbox = Sandbox::new();
@@ -50,20 +50,33 @@ fn every_command_has_a_manual_page() {
     sandbox.run("man --out man1").is(0, &format!("man1: {pages} pages written\n"), "");
     for name in commands {
         let page = String::from_utf8(sandbox.read(&format!("man1/bloomfile-{name}.1"))).unwrap();
-        assert!(page.contains(".SH OPTIONS") && page.contains("bloomfile"), "{name}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES"] {
+            let title = match section.contains(' ') {
+                true => format!(".SH \"{section}\"\n"),
+                false => format!(".SH {section}\n"),
+            };
+            assert_eq!(page.matches(&title).count(), 1, "{name}: {section}: {page}");
+        }
+        assert!(!page.contains(".SH EXTRA") && !page.contains("Exit status:"), "{name}: {page}");
+        assert!(page.contains(&format!("\nbloomfile {name}")), "{name}: an example of it");
     }
     let page = sandbox.run("man").out;
     assert!(page.contains(".TH bloomfile 1") && page.contains(".SH SUBCOMMANDS"), "{page}");
+    assert!(
+        page.contains(".SH \"EXIT STATUS\"\n0 done, 2 error. check and which: 0 some key"),
+        "{page}"
+    );
+    assert!(page.contains(".SH EXAMPLES\n.nf\nbloomfile build words.bloom words.txt"), "{page}");
     let error =
         "bloomfile: no/bloomfile.1: cannot be written: No such file or directory (os error 2)\n";
     sandbox.run("man --out no").is(2, "", error);
 }
 
-/// Prints what bash completes `bloomfile in` to, with the script of its first argument.
+/// Prints what bash completes a line to, with the script of its first argument.
 const ASK_BASH: &str = r#"
 source "$0"
-COMP_WORDS=(bloomfile in) COMP_CWORD=1
-_bloomfile bloomfile in bloomfile
+COMP_WORDS=(LINE) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_bloomfile bloomfile "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 echo "${COMPREPLY[@]}"
 "#;
 
@@ -72,27 +85,26 @@ const ASK_ZSH: &str = r#"
 zmodload zsh/zpty
 zpty shell 'zsh -f -i'
 zpty -w shell "autoload -Uz compinit; compinit -D -u; source ${(q)0}"
-zpty -w -n shell $'bloomfile in\t'
-# Waits for the list, in which both have what they do beside them.
-zpty -r shell list '*inspect *intersect * in common*'
+zpty -w -n shell $'LINE\t'
+# Waits for what is expected.
+zpty -r shell list '*PATTERN*'
 print -r -- "$list"
 "#;
 
 /// The same for fish.
 const ASK_FISH: &str = r#"
 source "$argv[1]"
-complete -C "bloomfile in"
+complete -C "LINE"
 "#;
 
-/// Each shell takes its completions without a complaint and completes by them, where it is
-/// installed.
-#[test]
-fn shells_complete_commands() {
-    let sandbox = Sandbox::new();
+/// What each shell completes a line to, where it is installed. It takes its completions without a
+/// complaint. `pattern` is what zsh shows in the end.
+fn complete(sandbox: &Sandbox, line: &str, pattern: &str) -> Vec<(&'static str, String)> {
     let folder = Path::new(BLOOMFILE).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> =
         std::iter::once(folder.into()).chain(std::env::split_paths(&path)).collect();
+    let mut completed = Vec::new();
     for (shell, options, check, ask) in [
         ("bash", &["--norc", "--noprofile"][..], "-n", ASK_BASH),
         ("zsh", &["-f"], "-n", ASK_ZSH),
@@ -115,15 +127,41 @@ fn shells_complete_commands() {
             command.env("PATH", std::env::join_paths(&path).unwrap());
             let output = command.stdin(Stdio::null()).output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && errors.is_empty(), "{shell}: {errors}");
+            assert!(output.status.success() && errors.is_empty(), "{shell}: {line}: {errors}");
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         run(&[check.as_ref(), script.as_ref()]);
-        let completed = run(&["-c".as_ref(), ask.as_ref(), script.as_ref()]);
+        let ask = ask.replace("LINE", line).replace("PATTERN", pattern);
+        completed.push((shell, run(&["-c".as_ref(), ask.as_ref(), script.as_ref()])));
+    }
+    completed
+}
+
+#[test]
+fn shells_complete_commands() {
+    let sandbox = Sandbox::new();
+    // In its list, both have what they do beside them.
+    for (shell, completed) in complete(&sandbox, "bloomfile in", "inspect *intersect * in common") {
         for (name, there) in [("inspect", true), ("intersect", true), ("merge", false)] {
             assert_eq!(completed.contains(name), there, "{shell}, {name}: {completed}");
         }
     }
     let ran = sandbox.run("completions cobol");
     assert!(ran.code == Some(2) && ran.err.contains("[possible values: bash,"), "{}", ran.err);
+}
+
+/// Options come after the file and the keys as often as before.
+#[test]
+fn shells_complete_options_after_arguments() {
+    let sandbox = Sandbox::new();
+    for (line, option) in [
+        ("bloomfile check --mem", "--memory"),
+        ("bloomfile check a.bloom --mem", "--memory"),
+        ("bloomfile check a.bloom key --answ", "--answers"),
+        ("bloomfile verify a.bloom b.bloom --js", "--json"),
+    ] {
+        for (shell, completed) in complete(&sandbox, line, &option.replace('-', r"\-")) {
+            assert!(completed.contains(option), "{shell}: {line}: {completed}");
+        }
+    }
 }
