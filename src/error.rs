@@ -265,6 +265,19 @@ pub enum Error {
         error: Box<Error>,
     },
 
+    /// A file that is there is not what the options would make.
+    #[error(
+        "has {parameter} {found}, and {wanted} is asked for; open it as it is, or choose another name"
+    )]
+    Different {
+        /// The first parameter that differs.
+        parameter: &'static str,
+        /// Its value in the file.
+        found: String,
+        /// The value that was asked for.
+        wanted: String,
+    },
+
     /// Two filters that cannot be combined.
     #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
     Incompatible {

@@ -1,5 +1,7 @@
 //! A filter opened for reading and writing.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 pub use crate::writer::{FilterStats, Recovery};
 
 use crate::error::{Error, Result};
+use crate::format::Superblock;
 use crate::geometry::{CellKind, Geometry};
 use crate::hash::Hasher;
 use crate::ops::{Absorbed, union_into};
@@ -81,6 +84,11 @@ impl Filter {
         let engine = Arc::new(engine);
         let background = Some(Background::serve(&engine));
         Filter { engine, background, hasher, path: path.to_owned(), closed: false }
+    }
+
+    /// What the file was made with: its superblock, and the geometry of its first segment.
+    pub(crate) fn first_parameters(&self) -> (Superblock, Geometry) {
+        (self.engine.superblock.clone(), *self.engine.segments.first.data.geometry())
     }
 
     /// Says in an error which file it is about.

@@ -1,6 +1,7 @@
 //! What a new filter shall be.
 
 mod growth;
+mod open;
 
 pub use growth::GrowthStage;
 

@@ -15,6 +15,7 @@ mod growth;
 mod loads;
 mod occupancy;
 mod precheck;
+mod projection;
 mod rate;
 
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
@@ -23,6 +24,7 @@ pub(crate) use loads::LoadLaw;
 pub use loads::LoadVerdict;
 pub(crate) use occupancy::Occupancy;
 pub use precheck::Precheck;
+pub(crate) use projection::{ones_after, split as split_ones};
 pub use rate::{
     best_flat_bits_per_key, best_flat_rate, blocked_rate, false_positive_rate, flat_rate,
     rate_at_fill, rate_at_load, rate_together, rows_rate,

@@ -15,6 +15,7 @@ mod add;
 mod checkpoint;
 mod commit;
 mod counting;
+mod figures;
 mod journal;
 mod pages;
 mod proof;
