@@ -24,7 +24,7 @@
 //!
 //! | you have | you want | take |
 //! | --- | --- | --- |
-//! | keys that arrive over time | add and ask, durably | [`Options::create`], [`Filter::open`] |
+//! | keys that arrive over time | add and ask, durably | [`Options::open_or_create`], [`Filter::open`] |
 //! | all the keys at once | a file to ship | [`Options::start_build`] |
 //! | a file, or its bytes | to ask it | [`Reader`] |
 //! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
@@ -57,7 +57,7 @@
 //! **Features.** `files` (default): mapping, locks and writing. Without it the crate needs no operating
 //! system and compiles for `wasm32-unknown-unknown`: it plans, and reads, inspects, verifies, explains
 //! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on). `serde`: reports
-//! implement `Serialize`.
+//! implement `Serialize`. `digest`: `ops::digest` tells whether files have the same contents.
 //!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with

@@ -198,6 +198,18 @@ impl<'a> PageChanges<'a> {
         self.cells.is_empty()
     }
 
+    /// How many more cells of the page are not zero with the changes than without them.
+    pub(crate) fn gained(&self) -> i64 {
+        match self.form {
+            Form::Bit => self.cells.len() as i64,
+            Form::Counter => self
+                .cells
+                .iter()
+                .map(|held| i64::from(held & 15 != 0) - i64::from(held >> 4 & 15 != 0))
+                .sum(),
+        }
+    }
+
     /// What turns the data into what the page table describes: sorted by word, each word once.
     pub(crate) fn before(self) -> impl Iterator<Item = Patch> + use<'a> {
         self.patches(Side::Before)

@@ -56,6 +56,8 @@ pub(crate) struct Snapshot {
     pub(crate) journal: Option<JournalContents>,
     /// What the page table of each segment counts.
     pub(crate) occupancy: Vec<Occupancy>,
+    /// The same with what the journal says has changed since.
+    pub(crate) journalled: Vec<Occupancy>,
 }
 
 impl Snapshot {
@@ -70,16 +72,26 @@ impl Snapshot {
     /// As [`read`](Self::read), once: what a writer changes at the same time is a torn error.
     pub(crate) fn read_once(medium: &dyn ReadMedium) -> Result<Self> {
         let Headers { loaded, health, journal } = Headers::read(medium)?;
-        let mut occupancy = Vec::new();
-        for segment in &loaded.slot.segments {
-            let (mut counted, mut page) = (Occupancy::new(&segment.geometry), 0);
+        let (mut occupancy, mut journalled) = (Vec::new(), Vec::new());
+        for (index, segment) in loaded.slot.segments.iter().enumerate() {
+            let geometry = &segment.geometry;
+            let (mut tabled, mut changed, mut page) =
+                (Occupancy::new(geometry), Occupancy::new(geometry), 0);
+            let changes = journal.as_ref().map(|journal| &journal.changes[index]);
             visit_table(medium, segment, |entry| {
-                counted.add(&segment.geometry, page, entry.ones);
+                tabled.add(geometry, page, entry.ones);
+                if let Some(changes) = changes {
+                    let ones = i64::from(entry.ones) + changes.page(page).gained();
+                    // A file may name cells that are on already: no page has more than all.
+                    let ones = ones.clamp(0, geometry.page_cells(page) as i64);
+                    changed.add(geometry, page, ones as u32);
+                }
                 page += 1;
             })?;
-            occupancy.push(counted);
+            journalled.push(if changes.is_some() { changed } else { tabled.clone() });
+            occupancy.push(tabled);
         }
-        Ok(Snapshot { loaded, health, journal, occupancy })
+        Ok(Snapshot { loaded, health, journal, occupancy, journalled })
     }
 
     /// The mark that was last synced.

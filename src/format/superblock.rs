@@ -118,6 +118,14 @@ pub(crate) struct Superblock {
 impl Superblock {
     /// The 4,096 bytes of this superblock.
     pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.encode_without_checksum();
+        let crc = header_crc(&bytes);
+        Le::write_u32(&mut bytes[CRC_OFFSET..], crc);
+        bytes
+    }
+
+    /// The same with zeros for the checksum.
+    pub(crate) fn encode_without_checksum(&self) -> Vec<u8> {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
         Le::write_u32(&mut bytes[VERSION..], FORMAT_VERSION);
@@ -140,8 +148,6 @@ impl Superblock {
         Le::write_u64(&mut bytes[CAPACITY..], self.capacity);
         Le::write_u64(&mut bytes[GENERATIONS..], self.generations);
         Le::write_u64(&mut bytes[ROTATE_AFTER..], self.rotate_after);
-        let crc = header_crc(&bytes);
-        Le::write_u32(&mut bytes[CRC_OFFSET..], crc);
         bytes
     }
 

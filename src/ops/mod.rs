@@ -8,6 +8,8 @@ mod compatible;
 mod derivation;
 #[cfg(feature = "files")]
 mod derive;
+#[cfg(feature = "digest")]
+mod digest;
 #[cfg(feature = "files")]
 mod export;
 mod fold;
@@ -31,6 +33,10 @@ pub use compare::{
 pub use derivation::{Derivation, InputSummary};
 #[cfg(feature = "files")]
 pub use derive::SetOperation;
+#[cfg(all(feature = "digest", feature = "files"))]
+pub use digest::digest;
+#[cfg(feature = "digest")]
+pub use digest::{Digest, digest_bytes};
 #[cfg(feature = "files")]
 pub use in_place::Absorbed;
 #[cfg(feature = "files")]

@@ -82,7 +82,10 @@ impl<'a> Source<'a> {
     }
 
     /// An input for each segment of a file.
-    fn all_of(medium: Arc<dyn ReadMedium + 'a>, path: Option<PathBuf>) -> Result<Vec<Self>> {
+    pub(super) fn all_of(
+        medium: Arc<dyn ReadMedium + 'a>,
+        path: Option<PathBuf>,
+    ) -> Result<Vec<Self>> {
         let snapshot = Arc::new(Snapshot::read(&*medium)?);
         let source = |index| Source {
             path: path.clone(),

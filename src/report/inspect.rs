@@ -45,9 +45,15 @@ pub struct Inspection {
     pub generations: Option<u64>,
     /// Adds after which a rotating filter rotates by itself.
     pub rotate_after: Option<u64>,
-    /// Records in the journal of a crashed file that are still to be replayed: an add each, or in
-    /// a counting file the change of one counter.
+    /// Records in the journal of a file that was not closed, which the figures of the segments
+    /// count: an add each, or in a counting file the change of a key's counters.
     pub journal_records: u64,
+    /// Whether a file that was not closed may have had adds that are in no record, because the
+    /// journal had no room or there is none: the figures lack them until the next checkpoint.
+    pub journal_full: bool,
+    /// Whether one of the two slots is damaged. It may be that of a writer's last checkpoint, so that
+    /// the file is refused by readers unless every page is what the other slot says.
+    pub slot_damaged: bool,
     /// Number of the last slot written.
     pub sequence: u64,
     /// Number of the last checkpoint.
@@ -91,7 +97,8 @@ impl Inspection {
     }
 }
 
-/// One geometry and how full it is, as of the last checkpoint.
+/// One geometry and how full it is: as of the last checkpoint, with what the journal says has come
+/// since.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -100,7 +107,7 @@ pub struct SegmentInspection {
     pub geometry: Geometry,
     /// The number of keys this segment is for.
     pub capacity: Option<u64>,
-    /// Adds that changed it.
+    /// Adds that changed it; of a counting file, as of the last checkpoint.
     pub adds: u64,
     /// Where it starts in the file.
     pub offset: u64,
@@ -156,12 +163,17 @@ pub fn inspect_bytes(bytes: impl AsRef<[u8]>) -> Result<Inspection> {
 fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
     let snapshot = Snapshot::read(medium)?;
     let mark = snapshot.mark();
-    let Snapshot { loaded, health, journal, occupancy } = snapshot;
-    let (superblock, slot) = (loaded.superblock, loaded.slot);
+    let Snapshot { loaded, health, journal, journalled, .. } = snapshot;
+    let slot_damaged = loaded.other_slot_damaged;
+    let (superblock, mut slot) = (loaded.superblock, loaded.slot);
+    let journal_records = journal.as_ref().map_or(0, |journal| journal.keys);
+    if superblock.cells == CellKind::Plain {
+        slot.newest_mut().count(journal_records);
+    }
     let segments = slot
         .segments
         .iter()
-        .zip(occupancy)
+        .zip(journalled)
         .map(|(segment, counted)| inspect_segment(segment, counted))
         .collect();
     Ok(Inspection {
@@ -178,9 +190,9 @@ fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
         generations: Some(superblock.generations).filter(|&generations| generations != 0),
         rotate_after: Some(superblock.rotate_after).filter(|&adds| adds != 0),
         journal_bytes: superblock.journal_bytes,
-        journal_records: journal
-            .filter(|_| health == Health::Crashed)
-            .map_or(0, |journal| journal.keys),
+        journal_records,
+        journal_full: journal.is_some_and(|journal| journal.full),
+        slot_damaged,
         sequence: slot.sequence,
         epoch: slot.epoch,
         mark,
@@ -205,8 +217,8 @@ fn inspect_segment(segment: &SegmentRecord, counted: Occupancy) -> SegmentInspec
         data_bytes: extent.data_bytes(),
         table_bytes: 2 * table_bytes(extent.pages),
         cells,
-        ones: segment.ones,
-        fill: segment.ones as f64 / cells as f64,
+        ones: counted.ones.iter().sum(),
+        fill: counted.ones.iter().sum::<u64>() as f64 / cells as f64,
         keys: counted.keys(&geometry),
         rate_now: counted.rate_now(&geometry),
         rate_at_capacity: (segment.capacity != 0)

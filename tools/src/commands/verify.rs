@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bloomfile::ops::Digest;
 use bloomfile::report::{Health, Verification};
 use clap::Args;
 use serde::Serialize;
@@ -15,22 +16,35 @@ use crate::{output, text, units};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit status: 0 when every file is sound, 1 when one is damaged, 2 when one could not be judged, or
-has pages that cannot be verified after a power cut, and none is damaged.
+With --expect each file must also have the contents that the digest stands for: the one that inspect
+--digest shows, the same for the same keys and options.
+
+Exit status: 0 when every file is sound, 1 when one is damaged or has another digest than the one
+expected, 2 when one could not be judged, or has pages that cannot be verified after a power cut, and
+none is damaged.
 
 Examples:
   bloomfile verify seen.bloom
-  bloomfile verify -q *.bloom || echo look at them")]
+  bloomfile verify -q *.bloom || echo look at them
+  bloomfile verify copy.bloom --expect $(cat copy.bloom.digest)")]
 pub(crate) struct VerifyArgs {
     /// The files
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
+    /// Check that the contents are those of this digest, 64 hex digits
+    #[arg(long, value_name = "DIGEST", value_parser = parse_digest)]
+    pub(crate) expect: Option<Digest>,
+
     #[command(flatten)]
     pub(crate) print: PrintArgs,
 }
 
-/// Exit status when a file is damaged.
+fn parse_digest(text: &str) -> Result<Digest, String> {
+    text.trim().parse().map_err(|_| "not 64 hex digits, as inspect --digest prints them".into())
+}
+
+/// Exit status when a file is damaged, or another one than expected.
 const EXIT_DAMAGED: u8 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -38,6 +52,8 @@ const EXIT_DAMAGED: u8 = 1;
 enum Verdict {
     Sound,
     Damaged,
+    /// Sound, and not what was expected.
+    Different,
     /// Damage cannot be told from keys that were not synced.
     Unverifiable,
     Unknown,
@@ -56,13 +72,15 @@ struct FileOutput {
     verdict: Verdict,
     /// Why the verdict is not "sound".
     reason: Option<String>,
+    /// The digest of its contents, where one was expected.
+    digest: Option<Digest>,
     verification: Option<Verification>,
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let mut files = Vec::new();
     for path in &args.files {
-        let file = judge(path);
+        let file = judge(path, args.expect.as_ref());
         // What could not be judged is an error, which quiet does not silence.
         if !args.print.format.json && (!args.print.quiet || file.verdict == Verdict::Unknown) {
             say(path, &file)?;
@@ -71,7 +89,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     }
     let any = |verdict| files.iter().any(|file| file.verdict == verdict);
     let unsure = any(Verdict::Unknown) || any(Verdict::Unverifiable);
-    let code = match (any(Verdict::Damaged), unsure) {
+    let wrong = any(Verdict::Damaged) || any(Verdict::Different);
+    let code = match (wrong, unsure) {
         (true, _) => ExitCode::from(EXIT_DAMAGED),
         (false, true) => ExitCode::from(EXIT_ERROR),
         (false, false) => ExitCode::SUCCESS,
@@ -82,12 +101,16 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn judge(path: &Path) -> FileOutput {
+fn judge(path: &Path, expected: Option<&Digest>) -> FileOutput {
     let file = path.display().to_string();
-    let (verdict, reason, verification) = match bloomfile::report::verify(path) {
+    let refuse = |error: bloomfile::Error| {
+        let verdict = if error.is_damage() { Verdict::Damaged } else { Verdict::Unknown };
+        (verdict, Some(explain(error.cause())))
+    };
+    let (mut verdict, mut reason, verification) = match bloomfile::report::verify(path) {
         Err(error) => {
-            let verdict = if error.is_damage() { Verdict::Damaged } else { Verdict::Unknown };
-            (verdict, Some(explain(error.cause())), None)
+            let (verdict, reason) = refuse(error);
+            (verdict, reason, None)
         }
         Ok(found) if !found.pages_damaged.is_empty() => {
             (Verdict::Damaged, Some(damage(&found)), Some(found))
@@ -100,15 +123,29 @@ fn judge(path: &Path) -> FileOutput {
         }
         Ok(found) => (Verdict::Sound, None, Some(found)),
     };
-    FileOutput { file, verdict, reason, verification }
+    let mut digest = None;
+    if let Some(expected) = expected.filter(|_| verdict == Verdict::Sound) {
+        match bloomfile::ops::digest(path) {
+            Ok(found) => {
+                if found != *expected {
+                    verdict = Verdict::Different;
+                    reason = Some(format!("the digest of its contents is {found}"));
+                }
+                digest = Some(found);
+            }
+            Err(error) => (verdict, reason) = refuse(error),
+        }
+    }
+    FileOutput { file, verdict, reason, digest, verification }
 }
 
 fn say(path: &Path, judged: &FileOutput) -> Result<()> {
-    let FileOutput { verdict, reason, verification, .. } = judged;
+    let FileOutput { verdict, reason, digest, verification, .. } = judged;
     let file = text::path(path);
     let reason = reason.as_deref().unwrap_or_default();
     match verdict {
         Verdict::Damaged => output::line(format_args!("{file}: damaged: {reason}")),
+        Verdict::Different => output::line(format_args!("{file}: not what was expected: {reason}")),
         Verdict::Unverifiable => output::line(format_args!("{file}: not verifiable: {reason}")),
         Verdict::Unknown => {
             output::note(Failure::about(file, reason));
@@ -116,7 +153,8 @@ fn say(path: &Path, judged: &FileOutput) -> Result<()> {
         }
         Verdict::Sound => {
             let details = verification.as_ref().map(soundness).unwrap_or_default();
-            output::line(format_args!("{file}: sound: {details}"))
+            let expected = if digest.is_some() { "; the digest is the one expected" } else { "" };
+            output::line(format_args!("{file}: sound: {details}{expected}"))
         }
     }
 }

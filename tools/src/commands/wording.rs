@@ -40,7 +40,7 @@ pub(super) fn policy(
 
 /// A number of journal records, as what they are in a file of this kind.
 pub(super) fn records(count: u64, kind: CellKind) -> String {
-    // An add to a counting file has a record for each counter it changes, and so has a removal.
+    // A removal has a record as an add has.
     let noun = if kind == CellKind::Counting { "change" } else { "add" };
     units::counted(count, noun)
 }

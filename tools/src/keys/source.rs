@@ -64,7 +64,8 @@ pub(crate) fn warn_of_file_names(keys: &[OsString]) {
     let Some(first) = files.next() else { return };
     let others = match files.count() as u64 {
         0 => String::new(),
-        others => format!(" (and so are {} after it)", units::counted(others, "other")),
+        1 => " (and so is one other after it)".into(),
+        others => format!(" (and so are {} others after it)", units::count(others)),
     };
     output::warn(
         first,

@@ -266,8 +266,8 @@ fn a_key_that_names_a_file_gets_a_warning() {
     ran.is(
         1,
         "",
-        "bloomfile: \"my list.txt\": warning: is the name of a file, and taken as a key (and so are \
-         1 other after it); to read keys from the file, give --from 'my list.txt'\n",
+        "bloomfile: \"my list.txt\": warning: is the name of a file, and taken as a key (and so is \
+         one other after it); to read keys from the file, give --from 'my list.txt'\n",
     );
     // A folder is no list, and those who ask for quiet get it.
     sandbox.run("check a.bloom .").is(1, "", "");

@@ -76,3 +76,12 @@ fn words_are_plain() {
         }
     }
 }
+
+/// What users install has no symbols in it: they are six sevenths of the file.
+#[test]
+fn release_binaries_are_stripped() {
+    let manifest = std::fs::read_to_string(tools().parent().unwrap().join("Cargo.toml")).unwrap();
+    let (_, release) = manifest.split_once("\n[profile.release]\n").unwrap();
+    let (release, _) = release.split_once("\n[").unwrap();
+    assert!(release.lines().any(|line| line == "strip = true"), "{release}");
+}

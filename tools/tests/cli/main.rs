@@ -4,6 +4,7 @@
 
 mod bench;
 mod browser;
+mod contents;
 mod disks;
 mod documents;
 mod errors;

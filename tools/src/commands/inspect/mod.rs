@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use bloomfile::{
     CellKind, WhenFull,
+    ops::Digest,
     report::{BlockLoads, Health, Inspection},
 };
 use clap::Args;
@@ -23,13 +24,17 @@ use crate::{text, units};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The summary, --pages and --json read headers and page tables only, so that they take no longer
-for a large file. --loads, --html and --bytes read everything. --bytes explains damaged files as
-well: it shows why a file is refused.
+for a large file. --digest, --loads, --html and --bytes read everything. --bytes explains damaged files
+as well: it shows why a file is refused.
+
+The digest is the same for the same keys and options, whatever the file went through: it is made from
+parameters and data alone. verify --expect holds a file against it.
 
 Exit status: 0 done, 2 error.
 
 Examples:
   bloomfile inspect seen.bloom
+  bloomfile inspect seen.bloom --digest
   bloomfile inspect seen.bloom --html seen.html
   bloomfile inspect damaged.bloom --bytes | grep wrong")]
 pub(crate) struct InspectArgs {
@@ -39,6 +44,10 @@ pub(crate) struct InspectArgs {
     /// Show how the keys are spread over the blocks, against the law they should follow
     #[arg(long)]
     pub(crate) loads: bool,
+
+    /// Show the digest of the contents (SHA-256); reads and checks all data
+    #[arg(long, conflicts_with_all = ["html", "pages", "bytes"])]
+    pub(crate) digest: bool,
 
     /// Write one page with all of it as charts, for a browser; - is standard output
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["loads", "pages", "bytes", "json"])]
@@ -79,6 +88,8 @@ struct InspectOutput {
     inspection: Inspection,
     advice: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     loads: Option<Vec<BlockLoads>>,
 }
 
@@ -97,14 +108,17 @@ fn summary(args: &InspectArgs) -> Result<()> {
     let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
     let loads = args.loads.then(|| bloomfile::report::block_loads(&args.file)).transpose();
     let loads = loads.map_err(&failed)?;
+    let digest = args.digest.then(|| bloomfile::ops::digest(&args.file)).transpose();
+    let digest = digest.map_err(&failed)?;
     let advice = advice(&args.file, &inspection);
     if args.format.json {
         let file = args.file.display().to_string();
-        return output::json(&InspectOutput { schema: 1, file, inspection, advice, loads });
+        return output::json(&InspectOutput { schema: 1, file, inspection, advice, digest, loads });
     }
     let version = inspection.format_version;
     let size = units::size(inspection.file_bytes);
     let mut body = listing(&inspection);
+    body.row_if("digest", digest);
     charts::fills(&mut body, &args.file, &inspection.segments)?;
     loads.iter().flatten().for_each(|loads| charts::loads(&mut body, loads));
     body.row("health", health(&inspection));
@@ -211,13 +225,15 @@ fn newest_share(inspection: &Inspection) -> Option<f64> {
 
 fn health(inspection: &Inspection) -> String {
     let mut text = inspection.health.meaning().to_owned();
-    match inspection.health {
-        Health::Crashed => {
-            let records = records(inspection.journal_records, inspection.kind);
-            text.push_str(&format!("\n{records} in the journal, not in the figures above"));
-        }
-        Health::Live => text.push_str("\nthe figures above are those of its last checkpoint"),
-        _ => {}
+    if inspection.slot_damaged {
+        text.push_str("\none of its two slots is damaged: what was written last may be lost");
+    }
+    if inspection.journal_records > 0 {
+        let records = records(inspection.journal_records, inspection.kind);
+        text.push_str(&format!("\n{records} in the journal, counted above"));
+    }
+    if inspection.journal_full && matches!(inspection.health, Health::Live | Health::Crashed) {
+        text.push_str("\nadds that the journal had no room for are not in the figures above");
     }
     for (count, what) in [
         (inspection.unverifiable_pages, "not verifiable, and kept by a recovery"),
@@ -233,6 +249,11 @@ fn health(inspection: &Inspection) -> String {
 /// What the user should do next.
 fn advice(file: &Path, inspection: &Inspection) -> String {
     let file = text::word(file);
+    if inspection.slot_damaged && inspection.health == Health::Clean {
+        return format!(
+            "bloomfile verify {file} tells whether anything is lost; if so, restore it from a copy"
+        );
+    }
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < /dev/null");
     }

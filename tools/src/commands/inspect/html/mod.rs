@@ -9,6 +9,7 @@ use std::path::Path;
 
 use bloomfile::{
     CellKind,
+    ops::Digest,
     report::{BlockLoads, Health, Inspection, Verification},
 };
 
@@ -32,6 +33,8 @@ struct Report {
     loads: Vec<BlockLoads>,
     /// What checking every page gave, or why that could not be.
     verification: std::result::Result<Verification, String>,
+    /// None of a file that is damaged.
+    digest: Option<Digest>,
     advice: String,
 }
 
@@ -47,6 +50,7 @@ pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
         maps: charts::page_maps(&args.file, &inspection.segments, MAP_CELLS)?,
         loads: bloomfile::report::block_loads(&args.file).map_err(&failed)?,
         verification: bloomfile::report::verify(&args.file).map_err(|error| explain(&error)),
+        digest: bloomfile::ops::digest(&args.file).ok(),
         advice: super::advice(&args.file, &inspection),
         inspection,
         file,
@@ -157,6 +161,9 @@ impl Report {
             ["Superblock, slot, page tables".into(), "checksums are right".into()],
             ["Health".into(), escape(inspection.health.meaning())],
         ];
+        if inspection.slot_damaged {
+            rows.push(["The other slot".into(), "damaged; it may be the newer one".into()]);
+        }
         let (class, pages) = match &self.verification {
             Err(reason) => ("bad", escape(reason)),
             Ok(found) if !found.pages_damaged.is_empty() => {
@@ -181,8 +188,8 @@ impl Report {
         };
         rows.push(["Data pages".into(), pages]);
         let records = match inspection.kind {
-            CellKind::Counting => "Changes in the journal, to be replayed",
-            _ => "Adds in the journal, to be replayed",
+            CellKind::Counting => "Changes in the journal, counted here",
+            _ => "Adds in the journal, counted here",
         };
         for (count, what) in [
             (inspection.journal_records, records),
@@ -225,6 +232,7 @@ impl Report {
             ["Journal".into(), units::size(inspection.journal_bytes)],
             ["Hash".into(), format!("{}, seed {}", inspection.hash, inspection.seed)],
             ["Identity".into(), escape(&inspection.uuid)],
+            ["Digest".into(), self.digest.map_or_else(|| "–".into(), |digest| digest.to_string())],
             ["Mark".into(), units::count(inspection.mark)],
             ["Slot, epoch".into(), format!("{}, {}", inspection.sequence, inspection.epoch)],
         ]);
