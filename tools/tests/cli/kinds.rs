@@ -58,11 +58,6 @@ fn contradictions_are_refused() {
             "--generations 3 --rotate-after 0",
             "--rotate-after cannot be 0; leave it out to rotate by hand\n",
         ),
-        (
-            "--kind counting --journal 0",
-            "a.bloom: journal size cannot be 0: a counting filter cannot do without: give it at \
-             least 4096 bytes\n",
-        ),
         ("--kind fuzzy", "invalid value 'fuzzy' for '--kind <KIND>'"),
     ] {
         let ran = sandbox.run(&format!("create a.bloom -n 100 -p 1% {arguments}"));

@@ -50,6 +50,7 @@ fn a_file_cut_short_under_its_readers_is_an_error() {
 fn a_file_cut_short_under_its_writer_is_an_error() {
     let sandbox = Sandbox::with_filter();
     let mut child = sandbox.spawn("add a.bloom");
+    child.stdin.as_mut().unwrap().write_all(b"sheep\n").unwrap();
     wait_for_writer(&sandbox);
     cut(&sandbox, "a.bloom");
     let _ = child.stdin.take().unwrap().write_all(numbers(10_000).as_bytes());
@@ -250,9 +251,10 @@ fn the_end_of_a_terminal() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"sheep\n").unwrap();
     wait_for_writer(&sandbox);
     signal(&child, "-HUP");
-    child.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
+    drop(child.stdin.take());
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "a.bloom: 1 key read: all new\n"));
 }

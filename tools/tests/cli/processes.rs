@@ -11,7 +11,8 @@ use crate::sandbox::{Sandbox, numbers};
 /// Names the file to a test process that acts as the writer.
 const WRITER_FILE: &str = "BLOOMFILE_TEST_WRITER_FILE";
 
-/// Waits until a command that was started has the filter open for writing.
+/// Waits until a command that was started has begun to write the filter: its first key marks the file
+/// as open.
 pub(crate) fn wait_for_writer(sandbox: &Sandbox) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !sandbox.run("inspect --json a.bloom").out.contains("\"health\": \"live\"") {
@@ -24,6 +25,7 @@ pub(crate) fn wait_for_writer(sandbox: &Sandbox) {
 fn the_second_writer_is_told_at_once() {
     let sandbox = Sandbox::with_filter();
     let mut first = sandbox.spawn("add a.bloom");
+    first.stdin.as_mut().unwrap().write_all(b"sheep\n").unwrap();
     wait_for_writer(&sandbox);
     let error = "bloomfile: a.bloom: is being written by another process; wait for it to finish, \
                  or open it for reading\n";
@@ -37,7 +39,7 @@ fn the_second_writer_is_told_at_once() {
         "",
     );
 
-    first.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
+    drop(first.stdin.take());
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"a.bloom: 1 key read: all new\n");
     sandbox.run("check a.bloom sheep wolf").is(0, "sheep\n", "");

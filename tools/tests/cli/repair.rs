@@ -228,9 +228,16 @@ fn what_cannot_be_repaired() {
 fn a_file_that_is_being_written_is_not_repaired() {
     let sandbox = Sandbox::with_filter();
     let mut writer = sandbox.spawn("add a.bloom");
+    writer.stdin.as_mut().unwrap().write_all(b"sheep\n").unwrap();
     wait_for_writer(&sandbox);
-    let inspection = sandbox.run("inspect a.bloom").out;
-    let health = "health        being written by another process right now\n  advice ";
+    let health = "health        being written by another process right now\n                1 add \
+                  in the journal, counted above\n  advice ";
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut inspection = sandbox.run("inspect a.bloom").out;
+    // A record is seen once it is whole.
+    while !inspection.contains(health) && std::time::Instant::now() < deadline {
+        inspection = sandbox.run("inspect a.bloom").out;
+    }
     assert!(inspection.contains(health), "{inspection}");
     sandbox.run("repair a.bloom").is(
         2,
@@ -238,6 +245,6 @@ fn a_file_that_is_being_written_is_not_repaired() {
         "bloomfile: a.bloom: is being written by another process; wait for it to finish, or open \
          it for reading\n",
     );
-    writer.stdin.take().unwrap().write_all(b"sheep\n").unwrap();
+    drop(writer.stdin.take());
     assert!(writer.wait().unwrap().success());
 }
