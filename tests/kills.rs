@@ -100,6 +100,8 @@ fn what_was_acknowledged_survives_kill_9() {
     Options::new()
         .capacity(2_000_000)
         .false_positive_rate(0.01)
+        // So that no add goes unlogged, and every page can be verified.
+        .journal_bytes(8 << 20)
         .create(&path)
         .unwrap()
         .close()

@@ -19,10 +19,11 @@ seq:
     repeat: expr
     repeat-expr: 2
   - id: journal
-    type: record
-    size: 16
+    doc: Two halves, which epochs take in turn (F-70).
+    type: 'half(superblock.cell_bits == 4 ? 32 : 16)'
+    size: superblock.journal_bytes / 2
     repeat: expr
-    repeat-expr: superblock.journal_bytes / 16
+    repeat-expr: 2
 instances:
   slot:
     doc: The slot that counts (F-23), as far as that can be told without checking CRCs.
@@ -133,8 +134,10 @@ types:
         type: u8
       - id: boot_id
         size: 16
+      - id: salt_after_next
+        type: u8
       - id: reserved_2
-        size: 16
+        size: 8
       - id: segments
         type: segment_record
         size: 64
@@ -215,13 +218,30 @@ types:
         type: str
         size: value_length
         encoding: UTF-8
+  half:
+    params:
+      - id: record_bytes
+        type: u4
+    seq:
+      - id: records
+        type: record(record_bytes)
+        size: record_bytes
+        repeat: eos
   record:
     doc: |
       A journal record (F-70). Whether it belongs to the epoch of the slot shows its check, which
       depends on epoch, salt and place (F-72); that is not computed here.
+    params:
+      - id: record_bytes
+        type: u4
     seq:
       - id: value
         type: u8
+      - id: old
+        doc: In a counting file, the counters before the change (F-75).
+        type: u8
+        repeat: expr
+        repeat-expr: 'record_bytes == 32 ? 2 : 0'
       - id: mask_and_check
         type: u8
   segment:

@@ -118,8 +118,7 @@ impl Options {
     }
 
     /// Bytes for the journal, rounded up to two halves of whole pages; 0 makes every sync a
-    /// checkpoint. The default is an eighth of the data, from 8 KiB to 64 MiB, and none for a file
-    /// that is [built](Self::start_build).
+    /// checkpoint. The default is an eighth of the data, from 8 KiB to 64 MiB.
     pub fn journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = Some(bytes);
         self
@@ -219,8 +218,7 @@ impl Options {
         Ok(plan.with_cells(self.kind.unwrap_or_default()))
     }
 
-    /// Length of the file that [`create`](Self::create) would make, in bytes: data, page tables,
-    /// journal and headers.
+    /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
     ///
     /// ```
     /// use bloomfile::Options;
@@ -286,9 +284,7 @@ impl Options {
         Ok(Filter::from_engine(create().map_err(|error: Error| error.at(path))?, path))
     }
 
-    /// Starts a file that is filled in bulk and appears under its name when it is finished. It has no
-    /// journal unless [`journal_bytes`](Self::journal_bytes) asks for one: it can be added to all the
-    /// same, with a checkpoint for each sync.
+    /// Starts a file that is filled in bulk and appears under its name when it is finished.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -307,9 +303,7 @@ impl Options {
     pub fn start_build(&self, path: impl AsRef<Path>) -> Result<Builder> {
         self.check_buildable()?;
         let plan = self.plan()?;
-        // Most files that are built are shipped, and never added to.
-        let journal_bytes = self.journal_bytes.unwrap_or(0);
-        let superblock = self.superblock_with(&plan, journal_bytes)?;
+        let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
         let path = path.as_ref();
         let start = || {
@@ -348,10 +342,6 @@ impl Options {
 
     fn superblock(&self, plan: &Plan) -> Result<Superblock> {
         let journal_bytes = self.journal_bytes.unwrap_or_else(|| default_journal_bytes(plan));
-        self.superblock_with(plan, journal_bytes)
-    }
-
-    fn superblock_with(&self, plan: &Plan, journal_bytes: u64) -> Result<Superblock> {
         if journal_bytes > MAX_JOURNAL_BYTES {
             return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }

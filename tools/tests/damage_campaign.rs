@@ -47,7 +47,7 @@ fn key(number: u64) -> String {
 
 /// Files of every layout and kind, small enough to change each byte of.
 fn kinds() -> Vec<(&'static str, Options)> {
-    let of = |geometry| Options::new().geometry(geometry).journal_bytes(PAGE as u64);
+    let of = |geometry| Options::new().geometry(geometry).journal_bytes(2 * PAGE as u64);
     let line = Geometry::line(8, 100).unwrap();
     vec![
         ("line", of(line)),
@@ -61,7 +61,7 @@ fn kinds() -> Vec<(&'static str, Options)> {
                 .capacity(150)
                 .false_positive_rate(0.01)
                 .grow()
-                .journal_bytes(PAGE as u64),
+                .journal_bytes(2 * PAGE as u64),
         ),
         ("rotating", of(line).generations(3)),
     ]
@@ -120,8 +120,7 @@ impl Subject {
         filter.checkpoint().unwrap();
         let checkpointed = keys;
         let before = std::fs::read(&path).unwrap();
-        // Counters take a record for each cell.
-        let group = if kind == "counting" { 6 } else { 20 };
+        let group = 20;
         for mark in [1, 2] {
             add(&mut keys, group);
             filter.sync_with_mark(mark).unwrap();
@@ -184,12 +183,13 @@ impl Subject {
     fn ends_the_journal(&self, damage: Damage) -> bool {
         let mut bytes = self.bytes.clone();
         damage.apply(&mut bytes);
-        let journal = JOURNAL..JOURNAL + PAGE;
+        let journal = half(&self.bytes);
         if bytes.len() < journal.end {
             return false;
         }
+        let record_bytes = record_bytes(&self.bytes);
         let records = |bytes: &[u8]| -> Vec<Vec<u8>> {
-            bytes[journal.clone()].chunks(16).map(<[u8]>::to_vec).collect()
+            bytes[journal.clone()].chunks(record_bytes).map(<[u8]>::to_vec).collect()
         };
         let (before, after) = (records(&self.bytes), records(&bytes));
         let used = self.records;
@@ -202,11 +202,25 @@ impl Subject {
     }
 }
 
+/// The half of the journal that the epoch of the newest slot has (F-70).
+fn half(bytes: &[u8]) -> std::ops::Range<usize> {
+    let epoch = field("slot", "epoch");
+    let epoch = read(bytes, newest_slot(bytes) + epoch.offset, epoch.size) as usize;
+    let start = JOURNAL + epoch % 2 * PAGE;
+    start..start + PAGE
+}
+
+fn record_bytes(bytes: &[u8]) -> usize {
+    let cell_bits = field("superblock", "cell_bits");
+    if read(bytes, cell_bits.offset, cell_bits.size) == 4 { 32 } else { 16 }
+}
+
 /// How many records of the journal were written between two states of a file.
 fn journal_records(before: &[u8], after: &[u8]) -> usize {
-    let changed = (0..PAGE / 16).rfind(|&index| {
-        let at = JOURNAL + 16 * index;
-        before[at..at + 16] != after[at..at + 16]
+    let (half, size) = (half(after), record_bytes(after));
+    let changed = (0..PAGE / size).rfind(|&index| {
+        let at = half.start + size * index;
+        before[at..at + size] != after[at..at + size]
     });
     changed.map_or(0, |last| last + 1)
 }
@@ -219,7 +233,7 @@ fn power_cut(before: &[u8], bytes: &mut [u8], torn: bool) {
     assert!(bytes[slot + boot.offset..][..boot.size].iter().any(|&byte| byte != 0));
     bytes[slot + boot.offset] ^= 0x5a;
     fix_header(bytes, slot);
-    let data = JOURNAL + PAGE;
+    let data = JOURNAL + 2 * PAGE;
     for (word, at) in (data..bytes.len()).step_by(8).enumerate() {
         if !torn || random(7, word as u64).is_multiple_of(3) {
             bytes[at..at + 8].copy_from_slice(&before[at..at + 8]);

@@ -20,7 +20,7 @@ pub(crate) struct NewFileArgs {
     pub(crate) metadata: Vec<(String, String)>,
 
     /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: an 8th of
-    /// the data, from 8KiB to 64MiB; none for build]
+    /// the data, from 8KiB to 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) journal: Option<u64>,
 

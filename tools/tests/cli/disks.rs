@@ -37,12 +37,12 @@ fn on_a_small_disk(sandbox: &Sandbox, script: &str) -> Option<Ran> {
 fn a_full_disk_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     let script = r#"
-        "$BLOOMFILE" create disk/a.bloom -n 9 -p 1% 2>&1 || echo "exit $?"
-        echo key | "$BLOOMFILE" build disk/a.bloom 2>&1 || echo "exit $?"
+        "$BLOOMFILE" create disk/a.bloom -n 9 -p 1% --journal 1M 2>&1 || echo "exit $?"
+        echo key | "$BLOOMFILE" build disk/a.bloom --journal 1M 2>&1 || echo "exit $?"
         "$BLOOMFILE" create -q disk/small.bloom -n 9 -p 1% --journal 0
         "$BLOOMFILE" add -q disk/small.bloom sheep
         # Replacing a filter by one that does not fit keeps the old one.
-        echo key | "$BLOOMFILE" build --force disk/small.bloom 2>&1 || echo "exit $?"
+        echo key | "$BLOOMFILE" build --force disk/small.bloom --journal 1M 2>&1 || echo "exit $?"
         "$BLOOMFILE" check disk/small.bloom sheep
         # What is in a file stays writable when the disk has no room left.
         head -c 1M /dev/zero > disk/filler 2>/dev/null || true

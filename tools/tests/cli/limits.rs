@@ -111,6 +111,9 @@ const COMMANDS: [&str; 19] = [
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::with_filter();
+    // With a journal that all of this fits in, so that what is left can be verified.
+    let line = "build -q --force a.bloom -n 1000 -p 1% --journal 1M";
+    sandbox.run_with(line, numbers(1000)).is(0, "", "");
     sandbox.write("few", numbers(1000));
     sandbox.write("keys", numbers(400_000));
     sandbox.run("create -q c.bloom -n 1000 -p 1% --kind counting").is(0, "", "");

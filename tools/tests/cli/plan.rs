@@ -11,7 +11,7 @@ fn plan_shows_what_would_be_made() {
   layout        line: 197632 lines with 8 rows of 64 cells
   bits per key  10.12
   expected rate 0.991 % (1 in 101)
-  file          13.1 MiB: 12.1 MiB of data, 1.07 MiB of journal, tables and headers
+  file          13.6 MiB: 12.1 MiB of data, 1.57 MiB of journal, tables and headers
   a look-up     touches at most 1 cache line in 1 page
 
   layout      k  bits per key        data       rate  cache lines  pages
@@ -83,7 +83,7 @@ fn plan_knows_the_kinds() {
   layout        line: 19840 lines with 8 rows of 64 cells
   bits per key  40.63
   expected rate 0.972 % (1 in 103)
-  file          5.88 MiB: 4.84 MiB of data, 1.04 MiB of journal, tables and headers
+  file          5.49 MiB: 4.84 MiB of data, 660 KiB of journal, tables and headers
   a look-up     touches at most 4 cache lines in 1 page
 
   layout      k  bits per key        data       rate  cache lines  pages
@@ -101,7 +101,7 @@ fn plan_knows_the_kinds() {
   layout        line: 19840 lines with 8 rows of 64 cells
   bits per key  10.16
   expected rate 0.972 % (1 in 103) of each, 20.9 % of all together
-  file          31.5 MiB: 30.3 MiB of data in 24 generations and a spare one, 1.21 MiB of journal, \
+  file          30.6 MiB: 30.3 MiB of data in 24 generations and a spare one, 372 KiB of journal, \
          tables and headers
   a look-up     touches at most 24 cache lines in 24 pages
 ";

@@ -215,7 +215,7 @@ fn what_cannot_be_repaired() {
     };
     refused(&changed(&[40]), "the superblock is damaged (checksum ");
     refused(&changed(&[4096 + 40, 8192 + 40]), "both state slots are damaged, so ");
-    refused(&sound[..sound.len() - 1], "is 1097727 bytes long, its headers ");
+    refused(&sound[..sound.len() - 1], "is 57343 bytes long, its headers ");
     sandbox.run("repair missing.bloom").is(
         2,
         "",

@@ -38,7 +38,7 @@ fn build_counts_the_keys_first() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build a.bloom", "one\ntwo\ntwo\nthree").is(
         0,
-        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 1.02 MiB\n",
+        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 32 KiB\n",
         "",
     );
     sandbox.run("check --all a.bloom one two three").is(0, "one\ntwo\nthree\n", "");
@@ -103,7 +103,7 @@ fn build_and_add_warn_of_too_many_keys() {
                    build a larger one\n";
     sandbox.run_with("build a.bloom --capacity 100 --fpr 1e-9", numbers(1000)).is(
         0,
-        "a.bloom: 1,000 keys read: all new; 1.02 MiB\n",
+        "a.bloom: 1,000 keys read: all new; 32 KiB\n",
         &format!("bloomfile: a.bloom: {warning}"),
     );
     sandbox.run("create -q b.bloom --capacity 100 --fpr 1e-9").is(0, "", "");
@@ -157,7 +157,7 @@ fn inspect_says_it_on_one_screen() {
     let sandbox = Sandbox::with_filter();
     let json: serde_json::Value =
         serde_json::from_str(&sandbox.run("inspect --json a.bloom").out).unwrap();
-    let screen = "a.bloom: a Bloom filter (bloomfile format 1), 1.02 MiB
+    let screen = "a.bloom: a Bloom filter (bloomfile format 1), 32 KiB
 
   made for      1,000 keys, rate at most 1 %
   when full     takes more keys, at a higher rate
@@ -166,7 +166,7 @@ fn inspect_says_it_on_one_screen() {
   full          54.4 % of its bits are set; at 100 % of its capacity
   rate now      0.945 % (1 in 106)
   at capacity   0.927 % (1 in 108)
-  space         4 KiB of data, 1 MiB of journal
+  space         4 KiB of data, 8 KiB of journal
   hash          SeaHash, seed 0
   identity      UUID
   fill          █████████████████████▊·················· 54.4 %

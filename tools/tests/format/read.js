@@ -25,7 +25,7 @@ compile.compile('javascript', ksy, null, false).then(sources => {
     return {
       uuid: Buffer.from(parsed.superblock.uuid).toString('hex'),
       seed: String(parsed.superblock.hashSeed),
-      journal_records: parsed.journal.length,
+      journal_records: parsed.journal.reduce((sum, half) => sum + half.records.length, 0),
       state: body.state,
       file_bytes: body.fileBytes,
       metadata: Object.fromEntries(pairs),
