@@ -69,8 +69,8 @@ fn adds_and_waits() {
 
 /// The kinds of files, and what they are made with.
 fn kinds() -> [(&'static str, Options); 6] {
-    let plain = || Options::new().capacity(2000).false_positive_rate(0.01);
-    let small = || Options::new().capacity(150).false_positive_rate(0.01);
+    let plain = || Options::new().capacity(2000).false_positive_rate(0.01).journal_bytes(1 << 20);
+    let small = || Options::new().capacity(150).false_positive_rate(0.01).journal_bytes(1 << 20);
     [
         ("plain", plain()),
         ("counting", plain().kind(CellKind::Counting)),

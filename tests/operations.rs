@@ -256,7 +256,8 @@ fn the_fold_to_a_rate_is_the_smallest_that_keeps_it() {
 /// data it wrote has reached the disk.
 fn crashed(folder: &Folder, geometry: Geometry, keys: std::ops::Range<u64>) -> PathBuf {
     let path = folder.at("written");
-    let filter = Options::new().geometry(geometry).create(&path).unwrap();
+    let options = Options::new().geometry(geometry).journal_bytes(1 << 20);
+    let filter = options.create(&path).unwrap();
     let before = std::fs::read(&path).unwrap();
     add(&filter, keys);
     filter.sync().unwrap();

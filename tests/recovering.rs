@@ -29,7 +29,8 @@ fn key(number: u64) -> [u8; 8] {
 
 /// The kinds of files.
 fn kinds() -> Vec<(&'static str, Options)> {
-    let options = || Options::new().capacity(100_000).false_positive_rate(0.001);
+    let options =
+        || Options::new().capacity(100_000).false_positive_rate(0.001).journal_bytes(4 << 20);
     vec![
         ("line", options().layout(Layout::Line)),
         ("page", options().layout(Layout::Page)),

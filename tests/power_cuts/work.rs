@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::thread::Scope;
 use std::time::Duration;
 
-use bloomfile::{Error, Filter, Reader, verify};
+use bloomfile::{Error, Filter, Reader, report::verify};
 
 use crate::boot::{boot, die_with_parent, extents};
 use crate::ledger::{Ledger, Phase, THREADS};
@@ -141,7 +141,7 @@ fn check_keys(task: &Task, contains: impl Fn(&[u8]) -> bool) -> Result<(), Wrong
 fn check_counts(task: &Task, filter: &Filter) -> Result<(), Wrong> {
     let (mut keys, mut wrong) = (0, 0);
     task.history.each_key(task.kind, |key, expected| {
-        if let Some(count) = filter.count_estimate(&key) {
+        if let Some(count) = filter.count_estimate(key) {
             keys += 1;
             wrong += u64::from(count > u8::from(expected == Expected::Present));
         }
@@ -218,8 +218,8 @@ impl Thread<'_> {
             self.ledger.begin(self.number, self.done + 1);
             let key = |number| key(self.task.run, self.number, number);
             match self.task.kind.operation(self.done) {
-                Operation::Add(number) => drop(self.filter.add(&key(number))?),
-                Operation::Remove(number) => self.filter.remove(&key(number))?,
+                Operation::Add(number) => drop(self.filter.add(key(number))?),
+                Operation::Remove(number) => self.filter.remove(key(number))?,
             }
             self.done += 1;
         }
