@@ -6,7 +6,6 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use bloomfile::{
     reader::Access,
     report::{Health, inspect},
 };
-use common::{Folder, below, random};
+use common::{Folder, below, random, write_at};
 
 const PAGE: u64 = 4096;
 
@@ -45,7 +44,7 @@ fn pages(path: &Path) -> Vec<u64> {
 
 fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.write_all_at(bytes, offset).unwrap();
+    write_at(&file, bytes, offset);
 }
 
 #[test]

@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::os::unix::fs::FileExt;
-
 use bloomfile::{
     CellKind, Error, Filter, Options, Reader,
     geometry::Geometry,
@@ -38,7 +36,7 @@ fn f86_damage_under_a_writer_is_not_blessed() {
         // Four sectors of the second data page.
         let page = segment.offset + segment.table_bytes + 4096;
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        file.write_all_at(&[0; 4 * 512], page + 512).unwrap();
+        write_at(&file, &[0; 4 * 512], page + 512);
         (2_000..2_400).for_each(|number| assert!(filter.add(key(number)).is_ok()));
         let error = filter.close().expect_err(kind);
         let named = matches!(error.cause(), Error::Damaged { page: 1, .. });

@@ -17,7 +17,7 @@ use bloomfile::{
     ops::{Contents, Readers, Relation, SetOperation, compare},
     report::{Health, inspect, verify},
 };
-use common::{Folder, data, data_start};
+use common::{Folder, data, data_start, write_at};
 use support::power_cut;
 
 fn geometries() -> [Geometry; 4] {
@@ -413,11 +413,10 @@ fn a_live_input_that_lost_a_bit_is_refused() {
     operation.union(&[&live], &out).unwrap();
     assert!(contains(&out, 0..20_100));
     // Through the page cache the change is in the writer's map at once.
-    use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new().write(true).open(&live).unwrap();
     let (start, bytes) = (data_start(&live), std::fs::read(&live).unwrap());
     let at = (start + 5 * 4096..bytes.len()).find(|&at| bytes[at] != 0).unwrap();
-    file.write_all_at(&[bytes[at] & (bytes[at] - 1)], at as u64).unwrap();
+    write_at(&file, &[bytes[at] & (bytes[at] - 1)], at as u64);
     let error = operation.union(&[&live], &out).unwrap_err().into_cause();
     assert!(error.is_damage(), "{error}");
     drop(filter);

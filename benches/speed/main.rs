@@ -12,6 +12,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 mod changes;
+mod clock;
 mod contenders;
 mod growth;
 mod look_ups;

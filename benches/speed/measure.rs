@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bloomfile::hash::Hasher;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::clock;
 
 /// SplitMix64.
 pub(crate) fn mix(x: u64) -> u64 {
@@ -42,17 +42,11 @@ fn once(work: &mut impl FnMut() -> usize) -> usize {
     work()
 }
 
-/// Nanoseconds on a clock.
-fn processor_time(clock: ClockId) -> f64 {
-    let time = clock_gettime(clock);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
 /// Nanoseconds that all threads of this process were at work.
 pub(crate) fn work_nanoseconds(work: impl FnOnce()) -> f64 {
-    let start = processor_time(ClockId::ProcessCPUTime);
+    let start = clock::of_process();
     work();
-    processor_time(ClockId::ProcessCPUTime) - start
+    clock::of_process() - start
 }
 
 /// Contenders that take turns.
@@ -81,12 +75,11 @@ impl Race {
 
     /// Times what one thread does, by its own clock: it stands still while others have the core.
     pub(crate) fn time(&mut self, contender: usize, mut work: impl FnMut() -> usize) {
-        let now = || processor_time(ClockId::ThreadCPUTime);
-        let start = now();
+        let start = clock::of_thread();
         for _ in 0..self.passes {
             black_box(once(&mut work));
         }
-        self.take(contender, (now() - start) / self.passes as f64);
+        self.take(contender, (clock::of_thread() - start) / self.passes as f64);
     }
 
     /// Takes a time that was measured elsewhere, in nanoseconds for all operations.
@@ -135,9 +128,6 @@ pub(crate) fn together(
     [before, hashes]: [&[u64]; 2],
     work: impl Fn(&[u64]) -> usize + Sync,
 ) -> f64 {
-    let allowed = sched_getaffinity(None).unwrap();
-    let cores: Vec<usize> =
-        (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).take(2).collect();
     let [next_before, next, ready] = [const { AtomicUsize::new(0) }; 3];
     let start = OnceLock::new();
     let all = |hashes: &[u64], next: &AtomicUsize| {
@@ -147,9 +137,7 @@ pub(crate) fn together(
         }
     };
     let run = |at: usize| {
-        let mut core = CpuSet::new();
-        core.set(cores[(at + round as usize) % cores.len()]);
-        sched_setaffinity(None, &core).unwrap();
+        clock::stay_on(at + round as usize);
         all(before, &next_before);
         ready.fetch_add(1, Ordering::AcqRel);
         while ready.load(Ordering::Acquire) < threads {

@@ -164,10 +164,9 @@ pub(crate) fn validate_extents(
         return bad("file length", slot.file_bytes, format!("its segments end at {expected}"));
     }
     // What lies behind the last segment of a growing file is a growth that did not finish, and behind
-    // that of an open counting one more records than its journal holds (F-79).
-    let growing = shape == Shape::Growing;
-    let logging = superblock.cells == CellKind::Counting && slot.state == State::Open;
-    if length < slot.file_bytes || (length > slot.file_bytes && !growing && !logging) {
+    // that of a counting one what had more records than its journal holds (F-79).
+    let may_be_longer = shape == Shape::Growing || superblock.cells == CellKind::Counting;
+    if length < slot.file_bytes || (length > slot.file_bytes && !may_be_longer) {
         return Err(Error::Length { expected: slot.file_bytes, found: length });
     }
     Ok(())

@@ -66,8 +66,7 @@ impl Source<'static> {
             let reason = "its bytes came from elsewhere, and are not kept; open a file";
             return Err(Error::parameter("reader", "made from bytes", reason));
         };
-        let medium = medium.try_clone().map_err(Error::io("open the file"))?;
-        let source = Self::all_of(Arc::new(medium), None)?.swap_remove(0);
+        let source = Self::all_of(Arc::new(medium.clone()), None)?.swap_remove(0);
         source.refuse_several_segments()?;
         Ok(source)
     }

@@ -3,73 +3,126 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::lock::SharedLock;
-use super::{FileMap, Mapping, Medium, Owner, ReadMedium, boot, retry, space};
+use super::{FileMap, Mapping, Medium, Owner, ReadMedium, boot, platform, retry, space};
 use crate::format::BootId;
 
-/// An open file.
-pub(crate) struct FileMedium {
+/// An open file, and the maps through which it is written.
+pub(super) struct OpenFile {
     file: File,
+    maps: Mutex<Vec<Weak<MmapRaw>>>,
+    /// Where the file ends once it can be cut there: not before the last map is gone, on systems that
+    /// do not cut a file that is mapped.
+    end: Mutex<Option<u64>>,
+}
+
+impl OpenFile {
+    pub(super) fn new(file: File) -> Arc<Self> {
+        Arc::new(OpenFile { file, maps: Mutex::default(), end: Mutex::default() })
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes what was written to the file durable, through maps too.
+    pub(super) fn sync_data(&self) -> io::Result<()> {
+        self.write_back()?;
+        platform::sync_data(&self.file)
+    }
+
+    /// As [`sync_data`](Self::sync_data), with all that the system knows of the file.
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        self.write_back()?;
+        platform::sync_all(&self.file)
+    }
+
+    /// Where a sync of the file is not one of its maps (F-112): makes it so.
+    fn write_back(&self) -> io::Result<()> {
+        if platform::SYNC_COVERS_MAPS {
+            return Ok(());
+        }
+        let maps: Vec<_> = {
+            let mut maps = lock(&self.maps);
+            maps.retain(|map| map.strong_count() > 0);
+            maps.iter().filter_map(Weak::upgrade).collect()
+        };
+        maps.iter().try_for_each(|map| platform::write_back(map))
+    }
+
+    /// A map through which the file is written is one of those that a sync is about.
+    fn add_map(&self, map: &Arc<MmapRaw>) {
+        lock(&self.maps).push(Arc::downgrade(map));
+    }
+
+    /// Extends the file from `start` to `end` with zeros that have their place on the disk.
+    fn extend(&self, start: u64, end: u64) -> io::Result<()> {
+        self.cut(start)?;
+        *lock(&self.end) = None;
+        space::allocate(&self.file, end)?;
+        space::fill(&self.file, start)
+    }
+
+    /// Cuts off what stands behind `length`: now, or as soon as the file is not mapped any more; until
+    /// then it is zeros.
+    fn cut(&self, length: u64) -> io::Result<()> {
+        let cut = space::cut(&self.file, length)?;
+        *lock(&self.end) = (!cut).then_some(length);
+        Ok(())
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // The maps of this process are gone: each holds this. If another one has the file mapped, it
+        // stays as it is: what stands behind its end does not count.
+        if let Some(length) = *lock(&self.end) {
+            let _ = platform::set_len(&self.file, length);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open file.
+#[derive(Clone)]
+pub(crate) struct FileMedium {
+    file: Arc<OpenFile>,
     owner: Owner,
 }
 
 impl FileMedium {
-    pub(crate) fn new(file: File) -> Self {
+    pub(super) fn new(file: Arc<OpenFile>) -> Self {
         FileMedium { file, owner: Owner::this_process() }
     }
 
-    /// Another handle on the same file, with the same locks.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(FileMedium { file: retry(|| self.file.try_clone())?, owner: self.owner })
+    /// The file, for what is not read or written.
+    fn file(&self) -> &File {
+        self.file.file()
     }
-}
-
-#[cfg(target_os = "linux")]
-const PAGE: usize = crate::geometry::PAGE_BYTES as usize;
-
-/// A page whose address suits direct reads.
-#[cfg(target_os = "linux")]
-#[derive(Clone)]
-#[repr(align(4096))]
-struct Aligned([u8; PAGE]);
-
-/// Another handle of the same file, whose reads go past the page cache.
-#[cfg(target_os = "linux")]
-fn open_direct(file: &File) -> io::Result<File> {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::OpenOptionsExt;
-    std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
-        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 impl ReadMedium for FileMedium {
     fn length(&self) -> io::Result<u64> {
-        Ok(retry(|| self.file.metadata())?.len())
+        Ok(retry(|| self.file().metadata())?.len())
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, offset)
+        platform::read_exact_at(self.file(), bytes, offset)
     }
 
-    #[cfg(target_os = "linux")]
     fn data_from(&self, offset: u64) -> io::Result<u64> {
-        // The position of the file, which this moves, is never used.
-        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
-            Ok(at) => Ok(at),
-            Err(rustix::io::Errno::NXIO) => self.length(),
-            // A file system that cannot tell has no holes that matter.
-            Err(_) => Ok(offset),
-        }
+        platform::data_from(self.file(), offset)
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        Ok(SharedLock::take(&self.file)?.is_none())
+        Ok(SharedLock::take(self.file())?.is_none())
     }
 
     fn boot_id(&self) -> BootId {
@@ -81,29 +134,15 @@ impl Medium for FileMedium {
     type Map = FileMap;
 
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        if let Ok(direct) = open_direct(&self.file) {
-            let mut pages = vec![Aligned([0; PAGE]); bytes.len() / PAGE];
-            let read = pages.iter_mut().zip(0..).try_for_each(|(page, at)| {
-                direct.read_exact_at(&mut page.0, offset + at * PAGE as u64)
-            });
-            if read.is_ok() {
-                for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(PAGE)) {
-                    bytes.copy_from_slice(&page.0);
-                }
-                return Ok(());
-            }
-        }
-        // A file system without direct reads, one in memory for instance.
-        self.read_at(bytes, offset)
+        platform::read_past_cache(self.file(), bytes, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        platform::write_all_at(self.file(), bytes, offset)
     }
 
     fn fill_holes(&self) -> io::Result<()> {
-        space::fill(&self.file, 0)
+        space::fill(self.file(), 0)
     }
 
     #[inline(always)]
@@ -112,23 +151,15 @@ impl Medium for FileMedium {
     }
 
     fn sync(&self) -> io::Result<()> {
-        #[cfg(target_vendor = "apple")]
-        return super::sync_file(&self.file);
-        // fdatasync writes dirty mapped pages as well: the kernel keeps one cache for both.
-        #[cfg(not(target_vendor = "apple"))]
-        retry(|| self.file.sync_data())
+        self.file.sync_data()
     }
 
     fn extend(&self, start: u64, end: u64) -> io::Result<()> {
-        if self.length()? > start {
-            retry(|| self.file.set_len(start))?;
-        }
-        space::allocate(&self.file, end)?;
-        space::fill(&self.file, start)
+        self.file.extend(start, end)
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
+        self.file.cut(length)
     }
 
     fn map(&self, range: Range<u64>, mapping: Mapping) -> io::Result<FileMap> {
@@ -138,18 +169,15 @@ impl Medium for FileMedium {
         let mut options = MmapOptions::new();
         options.offset(range.start).len(length);
         let map = match mapping {
-            Mapping::Shared => options.map_raw(&self.file)?,
-            Mapping::ReadOnly => options.map_raw_read_only(&self.file)?,
+            Mapping::Shared => {
+                let map = Arc::new(options.map_raw(self.file())?);
+                self.file.add_map(&map);
+                return Ok(FileMap::written_through(map, Arc::clone(&self.file)));
+            }
+            Mapping::ReadOnly => options.map_raw_read_only(self.file())?,
             // SAFETY: no reference to the memory is ever made, only atomics (see `Words`).
-            Mapping::Private => MmapRaw::from(unsafe { options.map_copy(&self.file)? }),
+            Mapping::Private => MmapRaw::from(unsafe { options.map_copy(self.file())? }),
         };
-        let map = FileMap::new(map);
-        #[cfg(target_vendor = "apple")]
-        let map = if mapping == Mapping::Shared {
-            map.of_file(retry(|| self.file.try_clone())?)
-        } else {
-            map
-        };
-        Ok(map)
+        Ok(FileMap::new(map.into()))
     }
 }

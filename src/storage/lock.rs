@@ -1,12 +1,12 @@
 //! Finding a file by its name, and the lock that makes a process its only writer (F-100).
 
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{FileMedium, retry};
+use super::file::OpenFile;
+use super::{FileMedium, platform, retry};
 use crate::error::{Error, Result};
 
 /// How often, and how long apart, a process tries for the lock while another writer has it. A lock
@@ -25,7 +25,7 @@ pub(super) const OPEN_TRIES: u32 = 100;
 /// Opens a file to read it.
 pub(crate) fn open_to_read(path: &Path) -> Result<FileMedium> {
     let file = open_regular(OpenOptions::new().read(true), path, "open the file")?;
-    Ok(FileMedium::new(file))
+    Ok(FileMedium::new(OpenFile::new(file)))
 }
 
 /// Opens a file with the writer's lock on it: the file that has this name, for as long as the lock
@@ -38,7 +38,7 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<FileMedium> {
         // It may have been replaced before the lock was taken: what was added to it then would be
         // in a file without a name.
         if leads_to(path, &file).map_err(Error::io(ACTION))? {
-            return Ok(FileMedium::new(file));
+            return Ok(FileMedium::new(OpenFile::new(file)));
         }
     }
     Err(Error::Io { action: ACTION, error: replaced_too_often() })
@@ -51,44 +51,28 @@ pub(super) fn replaced_too_often() -> io::Error {
 /// Opens what must be a regular file. Anything else is refused without opening it: that could wait
 /// for ever, or do something to a device.
 pub(super) fn open_regular(
-    options: &mut OpenOptions,
+    options: &OpenOptions,
     path: &Path,
     action: &'static str,
 ) -> Result<File> {
     refuse_other_kinds(&retry(|| std::fs::metadata(path)).map_err(Error::io(action))?)?;
-    // Without waiting, in case it has become a pipe since.
-    let file = options
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
-        .open(path)
-        .map_err(Error::io(action))?;
+    let file = platform::open(options, path, true).map_err(Error::io(action))?;
     refuse_other_kinds(&retry(|| file.metadata()).map_err(Error::io(action))?)?;
     Ok(file)
 }
 
 fn refuse_other_kinds(metadata: &Metadata) -> Result<()> {
-    match kind(metadata) {
+    match platform::kind(metadata) {
         None => Ok(()),
         Some(kind) => Err(Error::NotABloomfile { kind: format!("it is {kind}") }),
     }
 }
 
-/// What something is that is not a regular file.
-pub(super) fn kind(metadata: &Metadata) -> Option<&'static str> {
-    let kind = metadata.file_type();
-    match () {
-        () if kind.is_file() => None,
-        () if kind.is_dir() => Some("a folder"),
-        () if kind.is_fifo() => Some("a pipe"),
-        () if kind.is_socket() => Some("a socket"),
-        () => Some("a device"),
-    }
-}
-
 /// Whether a name leads to this very file.
 pub(super) fn leads_to(path: &Path, file: &File) -> io::Result<bool> {
-    let mine = retry(|| file.metadata())?;
-    match retry(|| std::fs::metadata(path)) {
-        Ok(found) => Ok((found.dev(), found.ino()) == (mine.dev(), mine.ino())),
+    let mine = platform::identity(file)?;
+    match platform::identity_at(path) {
+        Ok(found) => Ok(found == mine),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -104,12 +88,12 @@ fn lock_within(file: &File, patience: Duration) -> Result<()> {
     let start = Instant::now();
     let mut tries = WRITER_TRIES;
     loop {
-        if try_lock(|| file.try_lock()).map_err(Error::io(ACTION))? {
+        if platform::try_lock(file).map_err(Error::io(ACTION))? {
             return Ok(());
         }
         // A shared lock goes with those of readers, and with no writer's.
-        if try_lock(|| file.try_lock_shared()).map_err(Error::io(ACTION))? {
-            retry(|| file.unlock()).map_err(Error::io(ACTION))?;
+        if platform::try_lock_shared(file).map_err(Error::io(ACTION))? {
+            platform::unlock(file).map_err(Error::io(ACTION))?;
             if start.elapsed() >= patience {
                 let reason = format!(
                     "processes that read it have held a lock on it for {} seconds",
@@ -135,26 +119,15 @@ pub(super) struct SharedLock<'a>(&'a File);
 impl<'a> SharedLock<'a> {
     /// The lock, unless a writer has the file.
     pub(super) fn take(file: &'a File) -> io::Result<Option<Self>> {
-        Ok(try_lock(|| file.try_lock_shared())?.then_some(SharedLock(file)))
+        Ok(platform::try_lock_shared(file)?.then_some(SharedLock(file)))
     }
 }
 
 impl Drop for SharedLock<'_> {
     fn drop(&mut self) {
         // Closing the file lets it go as well.
-        let _ = self.0.unlock();
+        let _ = platform::unlock(self.0);
     }
-}
-
-/// Tries for a lock; false when others have one that it does not go with.
-pub(super) fn try_lock(
-    mut lock: impl FnMut() -> std::result::Result<(), TryLockError>,
-) -> io::Result<bool> {
-    retry(|| match lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    })
 }
 
 #[cfg(test)]
@@ -171,24 +144,24 @@ mod tests {
         let (other, mine) = (open(), open());
         let patience = Duration::from_millis(100);
 
-        other.lock_shared().unwrap();
+        assert!(platform::try_lock_shared(&other).unwrap());
         let error = lock_within(&mine, patience).unwrap_err();
         assert!(error.to_string().contains("processes that read it"), "{error}");
-        other.unlock().unwrap();
+        platform::unlock(&other).unwrap();
 
-        other.lock().unwrap();
+        assert!(platform::try_lock(&other).unwrap());
         assert!(matches!(lock_within(&mine, patience), Err(Error::Locked)));
-        other.unlock().unwrap();
+        platform::unlock(&other).unwrap();
 
         // Readers that come and go: longer than a writer is waited for.
-        other.lock_shared().unwrap();
+        assert!(platform::try_lock_shared(&other).unwrap());
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| lock_within(&mine, Duration::from_secs(60)));
             std::thread::sleep(3 * WRITER_TRIES * WRITER_PAUSE);
             assert!(!waiting.is_finished());
-            other.unlock().unwrap();
+            platform::unlock(&other).unwrap();
             waiting.join().unwrap().unwrap();
         });
-        assert!(!try_lock(|| other.try_lock_shared()).unwrap());
+        assert!(!platform::try_lock_shared(&other).unwrap());
     }
 }

@@ -2,27 +2,32 @@
 
 use std::io;
 use std::ops::Range;
+#[cfg(feature = "files")]
+use std::sync::Arc;
 #[cfg(not(feature = "files"))]
 use std::sync::atomic::AtomicU64;
 
 #[cfg(feature = "files")]
-use memmap2::{Advice, MmapRaw};
+use memmap2::MmapRaw;
 
 use super::{Map, Usage, Words};
+#[cfg(feature = "files")]
+use super::{file::OpenFile, platform};
 
 /// A mapped part of a file, or a copy of it in memory.
 pub(crate) struct FileMap {
     backing: Backing,
     words: Words,
-    /// The file behind a map that is written through.
-    #[cfg(all(feature = "files", target_vendor = "apple"))]
-    file: Option<std::fs::File>,
+    /// The file behind a map that is written through: to make a part of the map durable may take a
+    /// sync of the file.
+    #[cfg(feature = "files")]
+    file: Option<Arc<OpenFile>>,
 }
 
 /// What keeps the words of a map alive.
 enum Backing {
     #[cfg(feature = "files")]
-    Mapped(MmapRaw),
+    Mapped(Arc<MmapRaw>),
     /// Kept, not read: the words are seen through [`Words`] alone.
     #[cfg(not(feature = "files"))]
     Owned(#[expect(dead_code, reason = "kept alive")] Box<[AtomicU64]>),
@@ -30,24 +35,19 @@ enum Backing {
 
 impl FileMap {
     #[cfg(feature = "files")]
-    pub(super) fn new(map: MmapRaw) -> Self {
-        // SAFETY: a mapping starts on a page and stays until `map` is dropped, which is when this
-        // value is; all access goes through `Words`. A file cut short under the map raises SIGBUS,
-        // which no bloomfile program causes (documented at `Filter::open` and `Reader::open`).
+    pub(super) fn new(map: Arc<MmapRaw>) -> Self {
+        // SAFETY: a mapping starts on a page and stays until `map` is dropped, which is not before
+        // this value is; all access goes through `Words`. A file cut short under the map raises
+        // SIGBUS, which no bloomfile program causes (documented at `Filter::open` and
+        // `Reader::open`).
         let words = unsafe { Words::new(map.as_ptr().cast(), map.len() / 8) };
-        FileMap {
-            backing: Backing::Mapped(map),
-            words,
-            #[cfg(target_vendor = "apple")]
-            file: None,
-        }
+        FileMap { backing: Backing::Mapped(map), words, file: None }
     }
 
-    /// The same, with the file behind it: there an msync ends at the disk's own cache, and only the
-    /// file can be synced further.
-    #[cfg(all(feature = "files", target_vendor = "apple"))]
-    pub(super) fn of_file(self, file: std::fs::File) -> Self {
-        FileMap { file: Some(file), ..self }
+    /// The same, with the file that is written through it.
+    #[cfg(feature = "files")]
+    pub(super) fn written_through(map: Arc<MmapRaw>, file: Arc<OpenFile>) -> Self {
+        FileMap { file: Some(file), ..Self::new(map) }
     }
 
     /// Memory of its own, all zero, that no file stands behind; in huge pages if the system has
@@ -55,10 +55,8 @@ impl FileMap {
     #[cfg(feature = "files")]
     pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
         let map = memmap2::MmapMut::map_anon(length)?;
-        // Advice: where it is not taken, all is as before.
-        #[cfg(target_os = "linux")]
-        let _ = map.advise(Advice::HugePage);
-        Ok(Self::new(map.into()))
+        platform::advise_huge(&map);
+        Ok(Self::new(Arc::new(map.into())))
     }
 
     /// Memory of its own, all zero, where nothing can be mapped.
@@ -97,37 +95,22 @@ impl Map for FileMap {
     #[cfg(feature = "files")]
     fn advise(&self, usage: Usage) {
         let Backing::Mapped(map) = &self.backing;
-        let advice = match usage {
-            Usage::LookUps => Advice::Random,
-            Usage::All => Advice::WillNeed,
-            #[cfg(target_os = "linux")]
-            Usage::Fill => Advice::HugePage,
-            #[cfg(not(target_os = "linux"))]
-            Usage::Fill => Advice::Normal,
-        };
-        // Advice: where it is not taken, all is as before.
-        let _ = map.advise(advice);
+        platform::advise(map, usage);
     }
 
     #[cfg(feature = "files")]
     fn flush(&self, words: Range<usize>) -> io::Result<()> {
         let Backing::Mapped(map) = &self.backing;
-        // Writing the same bytes with `pwritev2` and `RWF_DSYNC` is no faster: taken in turn, 2,000
-        // times on ext4, both had a median of 4.2 to 4.3 ms on a busy disk.
-        super::retry(|| map.flush_range(words.start * 8, words.len() * 8))?;
-        #[cfg(target_vendor = "apple")]
-        if let Some(file) = &self.file {
-            return super::sync_file(file);
-        }
-        Ok(())
+        // Where no file is written through a map, there is nothing to make durable.
+        let Some(file) = &self.file else { return Ok(()) };
+        platform::flush(map, file.file(), words.start * 8..words.end * 8)
     }
 
-    #[cfg(all(feature = "files", target_os = "linux"))]
-    fn reset(&self, _: &impl Map) -> io::Result<()> {
+    #[cfg(feature = "files")]
+    fn reset(&self, data: &impl Map) -> io::Result<()> {
         let Backing::Mapped(map) = &self.backing;
-        // SAFETY: a private map of a file: its pages are those of the file again, which are words as
-        // well; no reference to them is ever made, only atomics (see `Words`).
-        unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) }
+        // SAFETY: no reference to the words is ever made, only atomics (see `Words`).
+        if unsafe { platform::discard_changes(map)? } { Ok(()) } else { self.copy_from(data) }
     }
 
     #[cfg(not(feature = "files"))]

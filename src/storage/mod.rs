@@ -9,8 +9,6 @@
 
 #[cfg(feature = "files")]
 mod boot;
-#[cfg(all(feature = "files", unix))]
-mod bus;
 mod bytes;
 #[cfg(feature = "files")]
 mod file;
@@ -19,6 +17,8 @@ mod lock;
 mod map;
 #[cfg(feature = "files")]
 mod pending;
+#[cfg(feature = "files")]
+mod platform;
 #[cfg(feature = "files")]
 mod process;
 #[cfg(all(test, feature = "files"))]
@@ -29,8 +29,6 @@ mod space;
 mod target;
 mod words;
 
-#[cfg(all(feature = "files", unix))]
-pub use bus::catch_bus_errors;
 pub(crate) use bytes::Bytes;
 pub(crate) use map::FileMap;
 #[cfg(feature = "files")]
@@ -41,6 +39,7 @@ pub(crate) use {
     file::FileMedium,
     lock::{open_for_writing, open_to_read},
     pending::PendingFile,
+    platform::catch_bus_errors,
     process::Owner,
     target::Target,
 };
@@ -63,31 +62,6 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             result => return result,
         }
     }
-}
-
-/// Makes what was written to a file durable, mapped pages included where the system keeps them with
-/// the others.
-#[cfg(feature = "files")]
-fn sync_file(file: &std::fs::File) -> io::Result<()> {
-    #[cfg(target_vendor = "apple")]
-    {
-        // There `fsync` ends at the disk's own cache.
-        use rustix::io::Errno;
-        let synced = retry(|| Ok(rustix::fs::fcntl_fullfsync(file)?));
-        let unknown = |error: &io::Error| {
-            matches!(
-                Errno::from_io_error(error),
-                Some(Errno::NOTSUP | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOTTY)
-            )
-        };
-        match synced {
-            // A file system that has nothing stronger.
-            Err(error) if unknown(&error) => retry(|| Ok(rustix::fs::fsync(file)?)),
-            result => result,
-        }
-    }
-    #[cfg(not(target_vendor = "apple"))]
-    retry(|| file.sync_all())
 }
 
 /// How a part of the file is mapped.
@@ -161,7 +135,8 @@ pub(crate) trait Medium: ReadMedium {
     /// stood behind `start`, which no handle maps, is gone.
     fn extend(&self, start: u64, end: u64) -> io::Result<()>;
 
-    /// Cuts off what stands behind `length`, which no handle maps.
+    /// Cuts off what stands behind `length`, which no handle maps. Where the system does not cut a file
+    /// of which any part is mapped, makes it zeros, and cuts the file when it is closed.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Maps a part of the file; offset and length are multiples of the page size.
@@ -215,6 +190,12 @@ pub(crate) trait Map: Send + Sync {
 
     /// Makes a private map what `data`, a map of the same words, is: changes are forgotten.
     fn reset(&self, data: &impl Map) -> io::Result<()> {
+        self.copy_from(data)
+    }
+
+    /// Makes every word what it is in `data`, a map of as many; those that are so already are only
+    /// read.
+    fn copy_from(&self, data: &impl Map) -> io::Result<()> {
         for word in 0..self.words().len() {
             let value = data.words().load(word);
             if self.words().load(word) != value {

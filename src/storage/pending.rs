@@ -1,22 +1,22 @@
 //! New files: made without a name where the system can do that, synced, then given their name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempPath;
 
-use super::lock::{OPEN_TRIES, replaced_too_often, try_lock};
-use super::{FileMedium, Owner, Target, retry, space, sync_file};
+use super::file::OpenFile;
+use super::lock::{OPEN_TRIES, replaced_too_often};
+use super::{FileMedium, Owner, Target, platform, space};
 use crate::error::{Error, Result};
 
 /// A file that no other process sees until it is [published](PendingFile::publish); dropping it leaves no
 /// trace.
 pub(crate) struct PendingFile {
     target: Target,
-    file: File,
+    file: Arc<OpenFile>,
     /// The temporary name, where the file has to have one.
     name: Option<TemporaryName>,
     owner: Owner,
@@ -30,6 +30,12 @@ struct Unfinished {
     names: Vec<(PathBuf, Owner)>,
     /// How often all were discarded.
     discards: u64,
+}
+
+impl Unfinished {
+    fn forget(&mut self, name: &Path) {
+        self.names.retain(|(listed, _)| listed != name);
+    }
 }
 
 /// Held while a file is given its name: it is either discarded before that or not at all.
@@ -52,18 +58,28 @@ impl TemporaryName {
         TemporaryName { path: Some(path), owner }
     }
 
-    /// Renames the file, over another one or not.
-    fn rename(&mut self, unfinished: &mut Unfinished, to: &Path, replace: bool) -> io::Result<()> {
-        let name = self.path.as_ref().map(|path| path.to_path_buf());
-        while let Some(path) = self.path.take() {
-            let renamed = if replace { path.persist(to) } else { path.persist_noclobber(to) };
-            let Err(failed) = renamed else { break };
-            self.path = Some(failed.path);
-            if failed.error.kind() != io::ErrorKind::Interrupted {
-                return Err(failed.error);
+    /// Renames the file over the one that the target has.
+    fn replace(&mut self, unfinished: &mut Unfinished, target: &mut Target) -> io::Result<()> {
+        let Some(path) = &mut self.path else { return Ok(()) };
+        let to = target.path().to_owned();
+        platform::replace(path, &to, || target.close_old())?;
+        path.disable_cleanup(true);
+        unfinished.forget(path);
+        self.path = None;
+        Ok(())
+    }
+
+    /// Renames the file; an error if there is another one of that name.
+    fn rename(&mut self, unfinished: &mut Unfinished, to: &Path) -> io::Result<()> {
+        let Some(path) = self.path.take() else { return Ok(()) };
+        let name = path.to_path_buf();
+        match platform::rename_new(path, to) {
+            Ok(()) => unfinished.forget(&name),
+            Err((path, error)) => {
+                self.path = Some(path);
+                return Err(error);
             }
         }
-        unfinished.names.retain(|(listed, _)| Some(listed) != name.as_ref());
         Ok(())
     }
 }
@@ -75,7 +91,7 @@ impl Drop for TemporaryName {
             // The file is the parent's.
             path.disable_cleanup(true);
         } else {
-            unfinished().names.retain(|(listed, _)| listed.as_path() != &*path);
+            unfinished().forget(&path);
         }
     }
 }
@@ -105,29 +121,30 @@ pub fn discard_unfinished() {
 impl PendingFile {
     /// Starts a file of `length` bytes, all of them zero, with space for them on the disk.
     pub(crate) fn new(target: Target, length: u64) -> Result<Self> {
-        let (file, name) = match create_unnamed(target.folder()) {
+        let (file, name) = match platform::create_unnamed(target.folder()) {
             Some(file) => (file, None),
             None => create_named(&target).map(|(file, name)| (file, Some(name)))?,
         };
-        Self::with_file(target, file, name, length)
+        Self::with_file(target, OpenFile::new(file), name, length)
     }
 
     fn with_file(
         target: Target,
-        file: File,
+        file: Arc<OpenFile>,
         name: Option<TemporaryName>,
         length: u64,
     ) -> Result<Self> {
         let discards = unfinished().discards;
         let pending = PendingFile { target, file, name, owner: Owner::this_process(), discards };
-        pending.target.pass_on_access(&pending.file)?;
+        pending.target.pass_on_access(pending.file.file())?;
         // Before any other process can see it: its creator is its first writer.
-        match try_lock(|| pending.file.try_lock()) {
+        match platform::try_lock(pending.file.file()) {
             Ok(true) => {}
             Ok(false) => return Err(Error::Locked),
             Err(error) => return Err(Error::Io { action: "lock the file", error }),
         }
-        space::allocate(&pending.file, length).map_err(Error::io("allocate space for the file"))?;
+        space::allocate(pending.file.file(), length)
+            .map_err(Error::io("allocate space for the file"))?;
         Ok(pending)
     }
 
@@ -146,8 +163,7 @@ impl PendingFile {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        let file = retry(|| self.file.try_clone()).map_err(Error::io("open the new file"))?;
-        Ok(FileMedium::new(file))
+        Ok(FileMedium::new(Arc::clone(&self.file)))
     }
 
     /// Makes the file durable and gives it its name, at once and for good.
@@ -155,14 +171,13 @@ impl PendingFile {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        space::fill(&self.file, 0).map_err(Error::io("allocate space for the file"))?;
-        sync_file(&self.file).map_err(Error::io("sync the new file"))?;
+        space::fill(self.file.file(), 0).map_err(Error::io("allocate space for the file"))?;
+        self.file.sync_all().map_err(Error::io("sync the new file"))?;
         self.give_name()?;
         // Once more: that it has a name is known to the file itself, too.
-        sync_file(&self.file).map_err(Error::io("sync the new file"))?;
-        sync_folder(self.target.folder()).map_err(Error::io("sync the folder"))?;
-        let file = retry(|| self.file.try_clone()).map_err(Error::io("open the new file"))?;
-        Ok(FileMedium::new(file))
+        self.file.sync_all().map_err(Error::io("sync the new file"))?;
+        platform::sync_folder(self.target.folder()).map_err(Error::io("sync the folder"))?;
+        Ok(FileMedium::new(Arc::clone(&self.file)))
     }
 
     fn give_name(&mut self) -> Result<()> {
@@ -171,7 +186,7 @@ impl PendingFile {
             // Another program may have moved or removed the file that was to be replaced.
             if self.target.replaces() && !self.target.is_current()? {
                 self.target.lock_old()?;
-                self.target.pass_on_access(&self.file)?;
+                self.target.pass_on_access(self.file.file())?;
             }
             match self.try_to_give_name() {
                 Ok(()) => return Ok(()),
@@ -191,53 +206,24 @@ impl PendingFile {
         if unfinished.discards != self.discards {
             return Err(io::Error::other("it was discarded before it was finished"));
         }
-        let replaces = self.target.old().is_some();
+        let replaces = self.target.has_old();
         if self.name.is_none() {
+            let file = self.file.file();
             if !replaces {
-                return link(&self.file, self.target.path());
+                return platform::link(file, self.target.path());
             }
             // A link cannot take the place of a file, so there is a second name for a moment.
-            let linked = builder().make_in(self.target.folder(), |path| link(&self.file, path))?;
+            let linked =
+                builder().make_in(self.target.folder(), |path| platform::link(file, path))?;
             self.name = Some(TemporaryName::new(&mut unfinished, linked.into_temp_path()));
         }
         let Some(name) = &mut self.name else { return Ok(()) };
-        name.rename(&mut unfinished, self.target.path(), replaces)
+        if replaces {
+            name.replace(&mut unfinished, &mut self.target)
+        } else {
+            name.rename(&mut unfinished, self.target.path())
+        }
     }
-}
-
-/// A file in a folder that has no name, so that nothing is left of it when this process ends;
-/// `None` where there is no such thing, or no way to name the file later.
-#[cfg(target_os = "linux")]
-fn create_unnamed(folder: &Path) -> Option<File> {
-    let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(folder).ok()?;
-    std::fs::symlink_metadata(path_of(&file)).ok()?;
-    Some(file)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn create_unnamed(_: &Path) -> Option<File> {
-    None
-}
-
-/// A name of an open file that leads to it wherever it is.
-#[cfg(target_os = "linux")]
-fn path_of(file: &File) -> String {
-    use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", file.as_raw_fd())
-}
-
-/// Gives a file without a name one that no other has.
-#[cfg(target_os = "linux")]
-fn link(file: &File, path: &Path) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    let from = path_of(file);
-    retry(|| Ok(linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn link(_: &File, _: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// What makes temporary names.
@@ -251,19 +237,12 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 /// A file with a temporary name.
 fn create_named(target: &Target) -> Result<(File, TemporaryName)> {
     // What replaces a file must not be readable to more than that one, not even unfinished.
-    let mode = if target.old().is_some() { 0o600 } else { 0o666 };
+    let private = target.has_old();
     let mut unfinished = unfinished();
     let (file, path) = builder()
         // Opened here, so that an error does not name a file that the user never heard of.
-        .make_in(target.folder(), |path| {
-            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
-        })
+        .make_in(target.folder(), |path| platform::create_new(path, private))
         .map_err(Error::io("create a file in the folder"))?
         .into_parts();
     Ok((file, TemporaryName::new(&mut unfinished, path)))
-}
-
-/// Makes a new name in a folder durable.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    sync_file(&File::open(folder)?)
 }

@@ -7,6 +7,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::platform;
+
 /// The process that made it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
@@ -23,7 +25,7 @@ impl Owner {
     /// This process.
     pub(crate) fn this_process() -> Self {
         static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
-        let Some(word) = WORD.get_or_init(cleared_on_fork) else {
+        let Some(word) = WORD.get_or_init(platform::cleared_on_fork) else {
             return Owner { token: std::process::id().into(), word: None };
         };
         let mut token = word.load(Ordering::Relaxed);
@@ -43,29 +45,8 @@ impl Owner {
     pub(crate) fn is_another_process(&self) -> bool {
         match self.word {
             Some(word) => word.load(Ordering::Relaxed) != self.token,
-            None => u64::from(std::process::id()) != self.token,
+            // Where there is no fork, the process is the same for as long as the handle is there.
+            None => cfg!(unix) && u64::from(std::process::id()) != self.token,
         }
     }
-}
-
-/// A word that is zero in a child after a fork, for as long as the process lives.
-#[cfg(target_os = "linux")]
-fn cleared_on_fork() -> Option<&'static AtomicU64> {
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    const LENGTH: usize = 4096;
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: new memory, at an address that the system chooses.
-    let start =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), LENGTH, access, MapFlags::PRIVATE).ok()? };
-    // SAFETY: the memory that was just mapped, which nothing else refers to.
-    let advised = unsafe { madvise(start, LENGTH, Advice::LinuxWipeOnFork) };
-    // A page that stays mapped is the lesser evil on a system that does not know the advice.
-    advised.ok()?;
-    // SAFETY: aligned to a page, readable and writable, never unmapped, and only used as an atomic.
-    Some(unsafe { &*start.cast::<AtomicU64>() })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn cleared_on_fork() -> Option<&'static AtomicU64> {
-    None
 }

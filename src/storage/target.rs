@@ -2,13 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
-
-use super::lock::{OPEN_TRIES, kind, leads_to, lock, replaced_too_often};
-use super::retry;
+use super::lock::{OPEN_TRIES, leads_to, lock, replaced_too_often};
+use super::{platform, retry};
 use crate::error::{Error, Result};
 
 /// Where a new file goes. If a file is to be replaced, this has its writer's lock: nothing is added
@@ -50,8 +47,14 @@ impl Target {
         self.replace
     }
 
-    pub(super) fn old(&self) -> Option<&File> {
-        self.old.as_ref()
+    /// Whether there is a file that goes when the new one gets the name.
+    pub(super) fn has_old(&self) -> bool {
+        self.old.is_some()
+    }
+
+    /// Closes the file that has the name, and so lets its lock go.
+    pub(super) fn close_old(&mut self) {
+        self.old = None;
     }
 
     /// The folder that the name is in.
@@ -91,7 +94,7 @@ impl Target {
                 self.path = follow(&self.path)?;
                 continue;
             }
-            if let Some(kind) = kind(&found) {
+            if let Some(kind) = platform::kind(&found) {
                 let reason = format!("it is {kind}, and only files are replaced");
                 return Err(Error::parameter("path", self.path.display(), reason));
             }
@@ -109,22 +112,11 @@ impl Target {
         Err(Error::Io { action: ACTION, error: replaced_too_often() })
     }
 
-    /// Gives a new file the owner, group and mode of the one that it replaces.
+    /// Gives a new file the rights of the one that it replaces.
     pub(super) fn pass_on_access(&self, file: &File) -> Result<()> {
         let Some(old) = &self.old else { return Ok(()) };
         const ACTION: &str = "keep owner and mode of the file that is to be replaced";
-        let pass_on = || {
-            let (old, new) = (retry(|| old.metadata())?, retry(|| file.metadata())?);
-            // The owner first: a change of it takes some bits of the mode away.
-            let owner = (old.uid() != new.uid()).then(|| Uid::from_raw(old.uid()));
-            let group = (old.gid() != new.gid()).then(|| Gid::from_raw(old.gid()));
-            if owner.is_some() || group.is_some() {
-                retry(|| Ok(fchown(file, owner, group)?))?;
-            }
-            let mode = Mode::from_raw_mode((old.permissions().mode() & 0o7777) as _);
-            retry(|| Ok(fchmod(file, mode)?))
-        };
-        pass_on().map_err(Error::io(ACTION))
+        platform::pass_on_access(old, file).map_err(Error::io(ACTION))
     }
 }
 
@@ -142,10 +134,9 @@ fn follow(link: &Path) -> Result<PathBuf> {
 /// Opens a file in a way that it can be locked. For writing if possible: over a network only such a
 /// file may be.
 fn open_any(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags);
-    match options.clone().write(true).open(path) {
+    options.read(true);
+    match platform::open(options.clone().write(true), path, false) {
         Err(error)
             if matches!(
                 error.kind(),
@@ -154,7 +145,7 @@ fn open_any(path: &Path) -> io::Result<File> {
                     | io::ErrorKind::ExecutableFileBusy
             ) =>
         {
-            options.open(path)
+            platform::open(&options, path, false)
         }
         result => result,
     }

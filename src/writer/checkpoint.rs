@@ -327,9 +327,9 @@ impl<M: Medium> Engine<M> {
         }
         let mut any = false;
         let records = slot.segments.iter_mut().zip(&mut tables.tables);
-        for ((segment, fresh), (record, table)) in listed.into_iter().zip(fresh).zip(records) {
+        for (fresh, (record, table)) in fresh.into_iter().zip(records) {
             if !fresh.is_empty() {
-                self.write_table(segment, record, table, &fresh)?;
+                self.write_table(record, table, &fresh)?;
                 any = true;
             }
         }
@@ -343,7 +343,6 @@ impl<M: Medium> Engine<M> {
 
     fn write_table(
         &self,
-        segment: &Segment<M>,
         record: &mut SegmentRecord,
         table: &mut [PageEntry],
         fresh: &[(usize, PageEntry)],
@@ -359,13 +358,7 @@ impl<M: Medium> Engine<M> {
         record.ones = ones;
         self.medium
             .write_at(&bytes, record.extent().table(record.table))
-            .map_err(Error::io("write the page table"))?;
-        // Linux keeps mapped and written pages in one cache, so that `sync` covers both.
-        if !cfg!(target_os = "linux") {
-            let words = segment.data.words().len();
-            segment.data.flush(0..words).map_err(Error::io("sync the data"))?;
-        }
-        Ok(())
+            .map_err(Error::io("write the page table"))
     }
 
     /// Writes the other slot: once it is durable, it counts (F-87). `begun` if a boundary has begun

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use bloomfile::{Options, geometry::Geometry, report::inspect};
@@ -61,6 +63,12 @@ pub(crate) fn data_start(path: &Path) -> usize {
 pub(crate) fn data(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap();
     bytes[data_start(path)..].to_vec()
+}
+
+/// Writes bytes at an offset, by means that every system has.
+pub(crate) fn write_at(mut file: &File, bytes: &[u8], offset: u64) {
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.write_all(bytes).unwrap();
 }
 
 /// Output `index` of SplitMix64 from `seed`.

@@ -172,9 +172,12 @@ impl Explainer<'_> {
                 note: note.into(),
             });
         }
-        let note = match growing {
-            true => "a growth that did not finish: ignored (F-29)",
-            false => "wrong: nothing may follow the last segment (F-29)",
+        let note = if growing {
+            "a growth that did not finish: ignored (F-29)"
+        } else if self.cells == CellKind::Counting {
+            "room for records that the journal had none for (F-29, F-79)"
+        } else {
+            "wrong: nothing may follow the last segment (F-29)"
         };
         let value = format!("{} bytes", self.length - end);
         self.tell(end..self.length, "behind the last segment", "all", value, note)

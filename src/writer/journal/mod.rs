@@ -167,7 +167,9 @@ impl<M: Medium> Journal<M> {
     /// is written at once may stay together in the system's cache.
     pub(super) fn clear(&self, medium: &M) -> io::Result<()> {
         self.note_used();
-        let Some(map) = &self.map else { return Ok(()) };
+        if self.map.is_none() {
+            return Ok(());
+        }
         let pages = self.layout.half_bytes() / PAGE_BYTES;
         for half in 0..2 {
             let used = self.used[half].swap(0, Ordering::Relaxed);
@@ -178,10 +180,6 @@ impl<M: Medium> Journal<M> {
                 let offset = self.layout.half_offset(half as u64) + page * PAGE_BYTES;
                 medium.write_at(&[0; PAGE_BYTES as usize], offset)?;
             }
-        }
-        // Where the system keeps what is mapped apart from what is written (F-112).
-        if !cfg!(target_os = "linux") {
-            map.flush(0..map.words().len())?;
         }
         self.next.0.store(0, Ordering::Relaxed);
         self.quiet.store(0, Ordering::Relaxed);
