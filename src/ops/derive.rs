@@ -93,13 +93,14 @@ impl<'a> SetOperation<'a> {
             inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
         let what = format!("union of {}", files(all.len()));
         if all.iter().any(|file| file[0].superblock().shape() == Shape::Growing) {
-            return self.union_of_growing(&all, what, target);
+            return self.union_of_growing(all, what, target);
         }
         let sources: Vec<Source<'static>> = all.into_iter().flatten().collect();
         for source in &sources {
             source.refuse_several_segments().map_err(|error| source.blame(error))?;
         }
-        self.derive(&sources, common_geometry(&sources)?, Rule::Union, what, target)
+        let geometry = common_geometry(&sources)?;
+        self.derive(sources, geometry, Rule::Union, what, target)
     }
 
     /// The intersection: what all of the inputs hold, the result holds, and some keys beside it:
@@ -129,7 +130,7 @@ impl<'a> SetOperation<'a> {
         let sources = open(inputs)?;
         let what = format!("intersection of {}", files(sources.len()));
         let geometry = common_geometry(&sources)?;
-        self.derive(&sources, geometry, Rule::Intersection, what, target)
+        self.derive(sources, geometry, Rule::Intersection, what, target)
     }
 
     /// The same keys in a `factor` times smaller file: the very bits that adding them to a file of
@@ -154,7 +155,7 @@ impl<'a> SetOperation<'a> {
     ) -> Result<Derivation> {
         let target = Target::new(output.as_ref(), self.replace)?;
         let sources = open(&[input])?;
-        self.fold_source(&sources, factor, target)
+        self.fold_source(sources, factor, target)
     }
 
     /// Folds to the smallest size at which the keys that are in the file now, as far as their
@@ -185,12 +186,12 @@ impl<'a> SetOperation<'a> {
         let geometry = *sources[0].geometry();
         let keys = sources[0].counted()?.keys(&geometry).value;
         let factor = fold::factor_for_rate(&geometry, keys, rate)?;
-        self.fold_source(&sources, factor, target)
+        self.fold_source(sources, factor, target)
     }
 
     fn fold_source(
         &self,
-        sources: &[Source<'_>],
+        sources: Vec<Source<'_>>,
         factor: u64,
         target: Target,
     ) -> Result<Derivation> {
@@ -199,7 +200,7 @@ impl<'a> SetOperation<'a> {
             return Err(Error::parameter("kind", CellKind::Counting.name(), reason));
         }
         // Refuses files that no operation can take.
-        let geometry = common_geometry(sources)?.folded(factor)?;
+        let geometry = common_geometry(&sources)?.folded(factor)?;
         self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), target)
     }
 
@@ -213,7 +214,7 @@ impl<'a> SetOperation<'a> {
 
     fn derive(
         &self,
-        sources: &[Source<'_>],
+        sources: Vec<Source<'_>>,
         geometry: Geometry,
         rule: Rule,
         operation: String,
@@ -223,24 +224,28 @@ impl<'a> SetOperation<'a> {
             .iter()
             .map(|source| source.geometry().foldable() / geometry.foldable())
             .collect();
-        let metadata = provenance::metadata(&operation, sources, &factors)?;
-        let superblock = superblock(sources, &factors);
+        let metadata = provenance::metadata(&operation, &sources, &factors)?;
+        let superblock = superblock(&sources, &factors);
         let extent = first_extent(&superblock, &geometry);
         let pending = PendingFile::new(target, extent.end())?;
         let medium = pending.medium()?;
-        let counted = combine(&geometry, sources, rule, self.listener, |first, bytes, entries| {
-            write_pages(&medium, &extent, first, bytes, entries)
-        })?;
+        let counted =
+            combine(&geometry, &sources, rule, self.listener, |first, bytes, entries| {
+                write_pages(&medium, &extent, first, bytes, entries)
+            })?;
         let capacity = Some(superblock.capacity).filter(|&capacity| capacity != 0);
         let plan = Plan::exact(geometry, capacity);
         let keys = counted.keys(&geometry);
-        let adds = adds(sources, rule, keys.value);
+        let adds = adds(&sources, rule, keys.value);
         let (superblock, slot) = finish_file(&medium, superblock, &plan, metadata, adds, true)?;
-        pending.publish()?;
         let inputs = sources.iter().zip(factors);
         let inputs = inputs.map(|(source, factor)| summary(source, factor));
+        let inputs = inputs.collect::<Result<_>>()?;
+        // The result may replace one of them, and not every system replaces a file that is open.
+        drop(sources);
+        pending.publish()?;
         let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
-        Ok(made.derivation(&superblock, &slot, inputs.collect::<Result<_>>()?))
+        Ok(made.derivation(&superblock, &slot, inputs))
     }
 }
 

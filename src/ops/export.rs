@@ -80,9 +80,12 @@ impl SetOperation<'_> {
         let keys = counted.keys(&geometry);
         let (superblock, slot) =
             finish_file(&medium, superblock, &plan, metadata, source.adds(), true)?;
+        let inputs = vec![summary(source, 1)?];
+        // The result may replace it, and not every system replaces a file that is open.
+        drop(sources);
         pending.publish()?;
         let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
-        Ok(made.derivation(&superblock, &slot, vec![summary(source, 1)?]))
+        Ok(made.derivation(&superblock, &slot, inputs))
     }
 }
 

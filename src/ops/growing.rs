@@ -15,11 +15,11 @@ impl SetOperation<'_> {
     /// Joins files, each given by its segments.
     pub(super) fn union_of_growing(
         &self,
-        files: &[Vec<Source<'static>>],
+        files: Vec<Vec<Source<'static>>>,
         operation: String,
         target: Target,
     ) -> Result<Derivation> {
-        refuse_differences(files)?;
+        refuse_differences(&files)?;
         let first = files[0][0].superblock();
         let journals = files.iter().map(|file| file[0].superblock().journal_bytes);
         let superblock = Superblock {
@@ -58,8 +58,10 @@ impl SetOperation<'_> {
         let metadata = provenance::metadata(&operation, &heads, &vec![1; heads.len()])?;
         let slot = new_slot(records, end, metadata);
         let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
-        pending.publish()?;
         let inputs = files.iter().map(|file| file_summary(file)).collect::<Result<Vec<_>>>()?;
+        // The result may replace one of them, and not every system replaces a file that is open.
+        drop(files);
+        pending.publish()?;
         let keys = keys.into_iter().sum();
         let made = Made { operation, keys, rate: plan::rate_together(&rates) };
         Ok(made.derivation(&superblock, &slot, inputs))
