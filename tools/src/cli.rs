@@ -13,7 +13,7 @@ use crate::commands::{
 ///
 /// "no" is certain; "maybe" is wrong at a rate chosen beforehand.
 #[derive(Debug, Parser)]
-#[command(name = "bloomfile", version = version(), arg_required_else_help = true)]
+#[command(name = "bloomfile", bin_name = "bloomfile", version = version(), arg_required_else_help = true)]
 #[command(after_help = "\
 Exit status: 0 done, 2 error. check and which: 0 some key may be present, 1 none. remove: 0 all
 removed, 1 some were not in. compare: 0 same bits, 1 different. verify: 0 sound, 1 damaged, 2 could

@@ -8,6 +8,7 @@ mod keys;
 mod options;
 mod output;
 mod pending;
+mod platform;
 mod text;
 mod units;
 
@@ -21,7 +22,7 @@ use failure::Failure;
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    interrupt::survive_limits();
+    platform::survive_limits();
     // Where it cannot be done, the signal ends the process as before.
     let _ = bloomfile::process::catch_bus_errors("bloomfile", EXIT_ERROR.into());
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| refuse(&error));

@@ -1,14 +1,13 @@
 //! Files that the command writes beside filters: pages for a browser, manual pages. They appear
 //! under their names when they are whole, and replace nothing that was not meant to go.
 
-use std::fs::{Metadata, OpenOptions, Permissions};
+use std::fs::Metadata;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Failure, Result};
-use crate::text;
+use crate::{platform, text};
 
 /// Pending files of this process that have no name of their own yet.
 static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -46,8 +45,8 @@ impl Target {
             Err(error) => return Err(unknown(error)),
         };
         if let Some(old) = &old {
-            let source = source.and_then(|source| std::fs::metadata(source).ok());
-            if source.is_some_and(|source| (source.dev(), source.ino()) == (old.dev(), old.ino())) {
+            // A source that is not there is another file; the command tells of it when it reads it.
+            if source.is_some_and(|source| platform::is_same(source, path).unwrap_or(false)) {
                 return refuse("is the filter itself; choose another name for the page");
             }
             if !old.is_file() {
@@ -83,19 +82,15 @@ impl Target {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        // As any new file, or as the one that it replaces.
-        let mode = self.old.as_ref().map_or(0o666, |old| old.permissions().mode() & 0o777);
         let mut file = tempfile::Builder::new()
             .prefix(".bloomfile")
             .suffix(".tmp")
             // Opened here, so that an error does not name a file that the user never heard of.
-            .make_in(folder, |path| {
-                OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
-            })?;
+            .make_in(folder, |path| platform::create_new(path, self.old.as_ref()))?;
         let _listed = Listed::new(file.path());
         file.as_file_mut().write_all(bytes)?;
-        if self.old.is_some() {
-            file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        if let Some(old) = &self.old {
+            platform::pass_on_access(old, file.as_file())?;
         }
         file.as_file().sync_all()?;
         loop {

@@ -4,24 +4,31 @@
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
+use crate::platform;
+
 /// A name or key in a message: as it is if every character of it shows and none of them could be
 /// mistaken for the words around it, otherwise in double quotes with escapes.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a>(&'a [u8]);
+pub(crate) struct Shown<'a> {
+    bytes: &'a [u8],
+    /// Whether a backslash stands for itself.
+    backslash: bool,
+}
 
 /// A path in a message.
 pub(crate) fn path(path: &Path) -> Shown<'_> {
-    Shown(path.as_os_str().as_encoded_bytes())
+    let bytes = path.as_os_str().as_encoded_bytes();
+    Shown { bytes, backslash: platform::BACKSLASH_SEPARATES }
 }
 
 /// A key in a message.
 pub(crate) fn key(key: &[u8]) -> Shown<'_> {
-    Shown(key)
+    Shown { bytes: key, backslash: false }
 }
 
 /// Whether a character stands for itself and for nothing else.
 fn is_plain(character: char) -> bool {
-    !matches!(character, '"' | '\'' | '\\' | '`') && !character.is_whitespace() && shows(character)
+    !matches!(character, '"' | '\'' | '`') && !character.is_whitespace() && shows(character)
 }
 
 /// Whether a character shows: not a control, not one that turns or joins the text around it.
@@ -40,11 +47,13 @@ fn shows(character: char) -> bool {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match str::from_utf8(self.0) {
+        let keeps = |character| character != '\\' || self.backslash;
+        let is_plain = |character| is_plain(character) && keeps(character);
+        match str::from_utf8(self.bytes) {
             Ok(text) if !text.is_empty() && text.chars().all(is_plain) => f.write_str(text),
             _ => {
                 f.write_char('"')?;
-                escape(f, self.0, |character| character != '"' && character != '\\')?;
+                escape(f, self.bytes, |character| character != '"' && keeps(character))?;
                 f.write_char('"')
             }
         }
@@ -73,7 +82,7 @@ pub(crate) fn word(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     // What starts with a hyphen would be taken for an option.
     let prefix = if bytes.first() == Some(&b'-') { "./" } else { "" };
-    let is_bare = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./,:=@%+".contains(byte);
+    let is_bare = |byte: &u8| byte.is_ascii_alphanumeric() || platform::BARE.contains(byte);
     if !bytes.is_empty() && bytes.iter().all(is_bare) {
         return format!("{prefix}{}", String::from_utf8_lossy(bytes));
     }
@@ -140,13 +149,23 @@ pub(crate) fn json(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-
     use super::*;
 
+    /// A name of any bytes, on systems that have such names.
+    #[cfg(unix)]
     fn of(bytes: &[u8]) -> &Path {
-        Path::new(OsStr::from_bytes(bytes))
+        use std::os::unix::ffi::OsStrExt;
+        Path::new(std::ffi::OsStr::from_bytes(bytes))
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn separators_are_shown_as_they_are() {
+        let shown = |name| path(Path::new(name)).to_string();
+        assert_eq!(shown(r"C:\Users\a.bloom"), r"C:\Users\a.bloom");
+        assert_eq!(shown(r"C:\Program Files\a.bloom"), r#""C:\Program Files\a.bloom""#);
+        assert_eq!(word(Path::new(r"C:\Users\a.bloom")), r"C:\Users\a.bloom");
+        assert_eq!(key(br"a\b").to_string(), r#""a\\b""#);
     }
 
     #[test]
@@ -156,6 +175,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn other_names_stand_in_quotes() {
         for (name, shown) in [
@@ -174,6 +194,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn words_of_a_shell() {
         for (name, expected) in [

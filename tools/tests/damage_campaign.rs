@@ -13,7 +13,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -24,7 +23,7 @@ use bloomfile::{
     reader::Access,
     report::verify,
 };
-use common::random;
+use common::{random, write_at};
 use support::*;
 use tempfile::TempDir;
 
@@ -166,7 +165,7 @@ impl Subject {
             // The same file, under the writer's map.
             State::Live => {
                 let file = std::fs::OpenOptions::new().write(true).open(self.path()).unwrap();
-                file.write_all_at(&self.bytes, 0).unwrap();
+                write_at(&file, &self.bytes, 0);
             }
             _ => std::fs::write(self.path(), &self.bytes).unwrap(),
         }
@@ -453,7 +452,7 @@ fn campaign(state: State) {
             damage.apply(&mut bytes);
             if state == State::Live {
                 let file = std::fs::OpenOptions::new().write(true).open(subject.path()).unwrap();
-                file.write_all_at(&bytes, 0).unwrap();
+                write_at(&file, &bytes, 0);
             } else {
                 std::fs::write(subject.path(), &bytes).unwrap();
             }

@@ -16,6 +16,7 @@ use super::writing::{hashes, news};
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Piece, Sink, Source};
 use crate::options::{FormArgs, NewFileArgs, PrintArgs, RecordArgs, ShapeArgs};
+use crate::platform::TEMPORARY_FOLDER;
 use crate::{output, text, units};
 
 #[derive(Args, Debug)]
@@ -239,8 +240,8 @@ impl Spool {
         Failure::about(
             text::path(&std::env::temp_dir()),
             format!(
-                "cannot keep the keys' hashes aside: {error}; set TMPDIR to another folder, or \
-                 give --capacity"
+                "cannot keep the keys' hashes aside: {error}; set {TEMPORARY_FOLDER} to another \
+                 folder, or give --capacity"
             ),
         )
     }

@@ -12,6 +12,7 @@ use super::wording::records;
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
+use crate::platform::NO_INPUT;
 use crate::{text, units};
 
 #[derive(Args, Debug)]
@@ -101,7 +102,7 @@ fn refuse_mere_crash(path: &Path) -> Result<()> {
         text::path(path),
         format!(
             "was left open by a crash and shows no damage; recover it with bloomfile add {file} < \
-             /dev/null, which keeps {pages} that cannot be verified, or set these pages to all \
+             {NO_INPUT}, which keeps {pages} that cannot be verified, or set these pages to all \
              ones with --force"
         ),
     ))

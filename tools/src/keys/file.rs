@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Input, MAX_KEY_BYTES, Piece, Progress, Sink};
 use crate::failure::Result;
+use crate::platform;
 
 /// Bytes of a piece: long enough that starting a thread for it does not count, and short enough that
 /// a piece for each core is little memory.
@@ -193,7 +193,7 @@ fn read_piece(
 /// Fills the buffer from `from` to `to` as far as the file goes; where that is.
 fn read_to(
     file: &File,
-    mut offset: u64,
+    offset: u64,
     buffer: &mut Vec<u8>,
     from: usize,
     to: usize,
@@ -201,14 +201,22 @@ fn read_to(
     if buffer.len() < to {
         buffer.resize(to, 0);
     }
-    let mut filled = from;
-    while filled < to {
-        match file.read_at(&mut buffer[filled..to], offset) {
+    Ok(from + read_most_at(file, &mut buffer[from..to], offset)?)
+}
+
+/// Fills `bytes` from `offset`; an end before that is an error.
+pub(super) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let read = read_most_at(file, bytes, offset)?;
+    if read < bytes.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// Fills `bytes` from `offset` as far as the file goes; how many that are.
+fn read_most_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match platform::read_at(file, &mut bytes[filled..], offset + filled as u64) {
             Ok(0) => break,
-            Ok(read) => {
-                filled += read;
-                offset += read as u64;
-            }
+            Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

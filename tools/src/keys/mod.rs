@@ -36,7 +36,7 @@ pub(crate) use resume::{Resumed, WHEN_ROTATED};
 pub(crate) use source::{Source, sources, warn_of_file_names};
 
 use crate::failure::{Failure, Result};
-use crate::{output, text, units};
+use crate::{output, platform, text, units};
 
 /// Longest key: a file without a single separator is not a list of keys.
 const MAX_KEY_BYTES: usize = 256 << 20;
@@ -85,7 +85,7 @@ pub(crate) fn visit(
             Source::Stdin => {
                 let stdin = io::stdin().lock();
                 tell_if_terminal(&stdin);
-                match source::regular(&stdin) {
+                match source::regular() {
                     Some((file, start)) => input.visit_file(&file, start, sink)?,
                     None => input.visit_stream(stdin, &Progress::none(), sink)?,
                 }
@@ -109,9 +109,10 @@ pub(crate) fn visit(
 
 fn tell_if_terminal(stdin: &io::StdinLock<'_>) {
     if stdin.is_terminal() {
-        output::note(
-            "reading keys from the terminal, one per line; Ctrl-D at the start of a line ends them",
-        );
+        output::note(format_args!(
+            "reading keys from the terminal, one per line; {} ends them",
+            platform::END_OF_INPUT
+        ));
     }
 }
 

@@ -4,9 +4,10 @@
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use sha2::{Digest, Sha256};
+
+use super::file::read_exact_at;
 
 /// Bytes at either end of what was read that tell an input from another. The first bytes tell a log
 /// from the one that it was rotated to, the last ones from another with the same beginning; the same
@@ -61,9 +62,9 @@ impl Fingerprint {
     pub(super) fn of_file(file: &File, start: u64, bytes: u64) -> io::Result<Self> {
         let length = bytes.min(END_BYTES as u64) as usize;
         let mut head = vec![0; length];
-        file.read_exact_at(&mut head, start)?;
+        read_exact_at(file, &mut head, start)?;
         let mut tail = vec![0; length];
-        file.read_exact_at(&mut tail, start + bytes - length as u64)?;
+        read_exact_at(file, &mut tail, start + bytes - length as u64)?;
         Ok(Fingerprint { bytes, head, tail })
     }
 

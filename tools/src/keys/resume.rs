@@ -151,7 +151,7 @@ impl<'a> Resumed<'a> {
             _ => {
                 let stdin = io::stdin();
                 tell_if_terminal(&stdin.lock());
-                regular(&stdin).ok_or(Box::new(stdin) as Box<dyn Read>)
+                regular().ok_or(Box::new(stdin) as Box<dyn Read>)
             }
         };
         let told = position.is_some();

@@ -4,12 +4,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::Seek;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::{output, text, units};
+use crate::{output, platform, text, units};
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +33,21 @@ impl fmt::Display for Source {
 /// The sources that arguments name, checked: keys first, then files; standard input when there is
 /// neither.
 pub(crate) fn sources(keys: Vec<OsString>, inputs: Vec<PathBuf>) -> Result<Vec<Source>> {
-    let keys = keys.into_iter().enumerate().map(|(at, key)| match key.as_encoded_bytes() {
-        b"-" => Source::Stdin,
-        _ => Source::Argument(at + 1, key.into_vec()),
+    let keys = keys.into_iter().zip(1..).map(|(key, number)| {
+        if key == "-" {
+            return Ok(Source::Stdin);
+        }
+        let bytes = platform::key_of(key).ok_or_else(|| {
+            let reason = "is not text, so that it has no bytes; give it with --hex";
+            Failure::about(format_args!("key argument {number}"), reason)
+        })?;
+        Ok(Source::Argument(number, bytes))
     });
     let inputs = inputs.into_iter().map(|path| match path.as_os_str().as_encoded_bytes() {
         b"-" => Source::Stdin,
         _ => Source::File(path),
     });
-    let mut sources: Vec<Source> = keys.chain(inputs).collect();
+    let mut sources = keys.chain(inputs.map(Ok)).collect::<Result<Vec<Source>>>()?;
     if sources.is_empty() {
         sources.push(Source::Stdin);
     }
@@ -87,8 +91,8 @@ pub(super) fn open(source: &Source, path: &Path) -> Result<(File, bool)> {
 }
 
 /// Standard input as a file, and the offset it stands at, when it is one.
-pub(super) fn regular(stdin: &impl AsFd) -> Option<(File, u64)> {
-    let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
+pub(super) fn regular() -> Option<(File, u64)> {
+    let mut file = platform::standard_input().ok()?;
     let offset = file.stream_position().ok()?;
     file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some((file, offset))
 }

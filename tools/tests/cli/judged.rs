@@ -1,6 +1,6 @@
 //! Damage after a kill, disks that fail and writers that come and go: what the commands say of each.
 
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -188,8 +188,9 @@ fn check_verifies_a_live_file() {
     // Four sectors of a page, in place: the writer has it mapped.
     let length = sandbox.read("a.bloom").len() as u64;
     let file = std::fs::OpenOptions::new().write(true).open(sandbox.folder().join("a.bloom"));
-    let zeros = [0; 2048];
-    std::os::unix::fs::FileExt::write_all_at(&file.unwrap(), &zeros, length - 4096).unwrap();
+    let mut file = file.unwrap();
+    file.seek(SeekFrom::Start(length - 4096)).unwrap();
+    file.write_all(&[0; 2048]).unwrap();
     let ran = sandbox.run("check a.bloom sheep 1");
     let error = "bloomfile: a.bloom: 1 data page is damaged (first: page 6 of segment 0: bits were";
     assert!(ran.err.starts_with(error), "{ran:?}");

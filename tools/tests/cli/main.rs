@@ -5,34 +5,46 @@
 mod bench;
 mod browser;
 mod contents;
-mod disks;
 mod documents;
 mod errors;
-mod faults;
 mod fields;
 mod formats;
 mod forms;
 mod house;
 mod inspect;
-mod interrupted_calls;
-mod interrupts;
 mod json;
 mod judged;
 mod keys;
 mod kinds;
-mod limits;
 mod lists;
 mod log_tail;
 mod logs;
-mod memory;
-mod names;
 mod operations;
-mod outputs;
 mod plan;
 mod processes;
-mod readme;
 mod repair;
-mod replacing;
-
 mod sandbox;
 mod success;
+
+// What these are about is not there on other systems: signals, limits of a process, traced system
+// calls, mounts, owners and modes, names of any bytes, shells.
+#[cfg(unix)]
+mod disks;
+#[cfg(unix)]
+mod faults;
+#[cfg(unix)]
+mod interrupted_calls;
+#[cfg(unix)]
+mod interrupts;
+#[cfg(unix)]
+mod limits;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(unix)]
+mod names;
+#[cfg(unix)]
+mod outputs;
+#[cfg(unix)]
+mod readme;
+#[cfg(unix)]
+mod replacing;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::processes::{add, start_writer, wait_for_writer};
-use crate::sandbox::{Sandbox, numbers};
+use crate::sandbox::{NO_INPUT, Sandbox, no_file, numbers};
 
 /// A sandbox with `a.bloom`, made for 20,000 keys in 7 pages, which holds the first 1,000 numbers.
 fn sandbox() -> Sandbox {
@@ -151,9 +151,11 @@ fn a_crash_is_told_from_damage() {
     sandbox.run("repair a.bloom").is(
         2,
         "",
-        "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
-         bloomfile add a.bloom < /dev/null, which keeps 1 page that cannot be verified, or set \
-         these pages to all ones with --force\n",
+        &format!(
+            "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
+             bloomfile add a.bloom < {NO_INPUT}, which keeps 1 page that cannot be verified, or \
+             set these pages to all ones with --force\n"
+        ),
     );
     assert_eq!(sandbox.read("a.bloom"), before);
     sandbox.run("repair --force a.bloom").is(
@@ -219,8 +221,10 @@ fn what_cannot_be_repaired() {
     sandbox.run("repair missing.bloom").is(
         2,
         "",
-        "bloomfile: missing.bloom: cannot open the file for writing: No such file or directory (os \
-         error 2); check the path\n",
+        &format!(
+            "bloomfile: missing.bloom: cannot open the file for writing: {}; check the path\n",
+            no_file()
+        ),
     );
 }
 

@@ -48,6 +48,7 @@ impl Sandbox {
 
     /// One on a file system in memory, if there is one: for tests of many rounds to which the disk
     /// does not matter.
+    #[cfg(unix)]
     pub(crate) fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Sandbox { folder: folder.unwrap() }
@@ -132,4 +133,20 @@ pub(crate) fn has(program: &str) -> bool {
         eprintln!("skipped: there is no {program}; tests/install-tools brings it");
     }
     there
+}
+
+/// What a shell takes input from that is to be empty.
+pub(crate) const NO_INPUT: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// The variable that names the folder for temporary files.
+pub(crate) const TEMPORARY_FOLDER: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
+
+/// What the system says of a file that is not there.
+pub(crate) fn no_file() -> String {
+    std::io::Error::from_raw_os_error(2).to_string()
+}
+
+/// What the system says of a file in a folder that is not there.
+pub(crate) fn no_folder() -> String {
+    std::io::Error::from_raw_os_error(if cfg!(windows) { 3 } else { 2 }).to_string()
 }

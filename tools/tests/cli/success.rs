@@ -234,6 +234,7 @@ fn help_and_version_name_what_there_is() {
     version.is(0, &format!("bloomfile {} (format version 1)\n", env!("CARGO_PKG_VERSION")), "");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_new_file_has_the_permissions_of_any_other() {
     use std::os::unix::fs::PermissionsExt;

@@ -19,6 +19,7 @@ use super::wording::{self, keys_estimated, records};
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
+use crate::platform::NO_INPUT;
 use crate::{text, units};
 
 #[derive(Args, Debug)]
@@ -255,7 +256,7 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
         );
     }
     if inspection.health == Health::Crashed {
-        return format!("recover it: bloomfile add {file} < /dev/null");
+        return format!("recover it: bloomfile add {file} < {NO_INPUT}");
     }
     if inspection.repaired_pages > 0 {
         let pages = units::counted(inspection.repaired_pages, "page");

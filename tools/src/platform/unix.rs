@@ -1,0 +1,122 @@
+//! Unix.
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGABRT, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+use crate::EXIT_ERROR;
+
+/// What shells for this system have to have in quotes, beside letters and digits.
+pub(crate) const BARE: &[u8] = b"_-./,:=@%+";
+
+/// Whether a backslash separates the parts of a path.
+pub(crate) const BACKSLASH_SEPARATES: bool = false;
+
+/// What a shell takes input from that is to be empty.
+pub(crate) const NO_INPUT: &str = "/dev/null";
+
+/// The variable that names the folder for temporary files.
+pub(crate) const TEMPORARY_FOLDER: &str = "TMPDIR";
+
+/// What ends input from a terminal.
+pub(crate) const END_OF_INPUT: &str = "Ctrl-D at the start of a line";
+
+/// Reads from a place in a file, as far as one call goes.
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(bytes, offset)
+}
+
+/// The key that an argument is: its bytes.
+pub(crate) fn key_of(argument: OsString) -> Option<Vec<u8>> {
+    Some(argument.into_vec())
+}
+
+/// Another handle of standard input.
+pub(crate) fn standard_input() -> io::Result<File> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Whether two names lead to the same file.
+pub(crate) fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let [one, other] = [one, other].map(std::fs::metadata);
+    let (one, other) = (one?, other?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Creates a file to be written: as any new one, or with the mode of the one that it replaces.
+pub(crate) fn create_new(path: &Path, old: Option<&Metadata>) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(mode(old)).open(path)
+}
+
+/// Gives a new file what its creation could not give it of the one that it replaces.
+pub(crate) fn pass_on_access(old: &Metadata, new: &File) -> io::Result<()> {
+    // Creation takes the bits of the umask away.
+    new.set_permissions(Permissions::from_mode(mode(Some(old))))
+}
+
+fn mode(old: Option<&Metadata>) -> u32 {
+    old.map_or(0o666, |old| old.permissions().mode() & 0o777)
+}
+
+/// Calls `end` with an exit status, in a thread of its own, when the process is asked to end: by
+/// Ctrl-C, the polite kill or the end of its terminal. The flag is set by the first signal; a second
+/// one ends the process.
+pub(crate) fn watch(
+    interrupted: &Arc<AtomicBool>,
+    end: impl FnOnce(i32) + Send + 'static,
+) -> io::Result<()> {
+    let ignored = ignored();
+    let signals = [SIGHUP, SIGINT, SIGTERM].into_iter();
+    let signals: Vec<i32> = signals.filter(|&signal| !ignored(signal)).collect();
+    for &signal in &signals {
+        // Looks at the flag before the next line's action sets it: the first signal passes.
+        flag::register_conditional_shutdown(signal, status(signal), Arc::clone(interrupted))?;
+        flag::register(signal, Arc::clone(interrupted))?;
+    }
+    let mut signals = Signals::new(signals)?;
+    std::thread::Builder::new().spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            end(status(signal));
+        }
+    })?;
+    Ok(())
+}
+
+/// Exit status of a process that ends because of a signal, as shells show it.
+fn status(signal: i32) -> i32 {
+    128 + signal
+}
+
+/// Tells the signals that this process was started to ignore: by `nohup`, or in the background of a
+/// script. Those stay ignored.
+fn ignored() -> impl Fn(i32) -> bool {
+    // Where the system has no such file, they are taken for wanted, but for the one that nohup is
+    // about.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(1 << (SIGHUP - 1));
+    move |signal| mask >> (signal - 1) & 1 == 1
+}
+
+/// Turns the signals that limits of the process raise into errors: a file that would grow beyond
+/// `ulimit -f` makes its write fail, and memory that cannot be had, which is told on standard
+/// error, ends the process with the status of an error.
+pub(crate) fn survive_limits() {
+    // Where it cannot be done, the signals end the process as they did before.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+    let aborts = Arc::new(AtomicBool::new(true));
+    let _ = flag::register_conditional_shutdown(SIGABRT, EXIT_ERROR.into(), aborts);
+}
