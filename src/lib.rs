@@ -87,6 +87,8 @@ pub mod process;
 mod random;
 pub mod reader;
 pub mod report;
+#[allow(dead_code, reason = "the format and the readers come to use it")]
+mod sealed;
 mod storage;
 mod sync;
 #[cfg(feature = "files")]

@@ -1,0 +1,26 @@
+//! Laws of the sealed kind.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod headers;
+mod pages;
+mod queries;
+mod reference;
+mod worked;
+
+use std::sync::atomic::AtomicU64;
+
+use super::{PAGE_WORDS, PageBytes, PageInMap};
+use crate::hash::split_mix;
+
+/// Distinct values without a pattern.
+fn values(number: u64, seed: u64) -> Vec<u64> {
+    (0..number).map(|at| split_mix(split_mix(seed, 0), at)).collect()
+}
+
+/// The words of a page as look-ups see them.
+fn in_map(page: &PageBytes) -> Box<PageInMap> {
+    let word = |at: usize| u64::from_ne_bytes(page[8 * at..8 * at + 8].try_into().unwrap());
+    let words: Box<[AtomicU64]> = (0..PAGE_WORDS).map(|at| AtomicU64::new(word(at))).collect();
+    words.try_into().unwrap()
+}
