@@ -11,12 +11,15 @@
 //! | `shape` | blocks and columns of a page, and where a band starts |
 //! | `header` | what the first bytes of a page say, and which pages there are |
 //! | `page`, `banding`, `solution` | keys → the bytes of one page |
+//! | `build`, `delivery` | hashes → all pages, on several threads |
 //! | `place`, `query` | hash → the words to look at; look-ups singly and in batches |
 //! | `kernel` | the inner loops for each kind of processor |
 //!
 //! Everything here is pure: bytes and words in memory, no files.
 
 mod banding;
+mod build;
+mod delivery;
 mod header;
 mod kernel;
 mod page;

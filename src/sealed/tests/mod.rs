@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod builds;
 mod headers;
 mod pages;
 mod queries;
