@@ -14,6 +14,7 @@
 //! | `build`, `delivery` | hashes → all pages, on several threads |
 //! | `place`, `query` | hash → the words to look at; look-ups singly and in batches |
 //! | `kernel` | the inner loops for each kind of processor |
+//! | `plan`, `rate` | capacity and rate → number of pages, and what to expect of it |
 //!
 //! Everything here is pure: bytes and words in memory, no files.
 
@@ -24,7 +25,9 @@ mod header;
 mod kernel;
 mod page;
 mod place;
+mod plan;
 mod query;
+mod rate;
 mod shape;
 mod solution;
 #[cfg(test)]

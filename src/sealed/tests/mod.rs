@@ -6,7 +6,9 @@ mod builds;
 mod headers;
 mod pages;
 mod queries;
+mod rates;
 mod reference;
+mod speed;
 mod worked;
 
 use std::sync::atomic::AtomicU64;
