@@ -87,7 +87,11 @@ pub mod process;
 mod random;
 pub mod reader;
 pub mod report;
-#[allow(dead_code, reason = "the format and the readers come to use it")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the format, the builder and the readers come to use it"
+)]
 mod sealed;
 mod storage;
 mod sync;

@@ -33,6 +33,13 @@ mod solution;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use build::{Build, Built, PageRun};
+pub(crate) use header::{Header, Solved, maybe_page};
+pub(crate) use page::{PageOutcome, Scratch, build_page};
+pub(crate) use plan::{HIGHEST_RATE, LOWEST_RATE, SealedPlan};
+pub(crate) use query::Query;
+pub(crate) use rate::{rate_of_filter, rate_of_keys};
+
 use std::sync::atomic::AtomicU64;
 
 use crate::geometry::{PAGE_BYTES, reduce};

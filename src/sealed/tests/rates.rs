@@ -63,13 +63,13 @@ fn a_million_keys_have_the_rate_that_was_asked_for() {
     }
 }
 
-/// The whole of what is promised of size and rate. Takes a minute or two:
+/// The whole of what is promised of size and rate. Takes some minutes:
 ///
 /// ```text
 /// cargo test --release --lib sealed::tests::rates::ten_million -- --ignored --nocapture
 /// ```
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes minutes"]
 fn ten_million_keys_have_the_size_and_the_rate_that_are_promised() {
     let promised = [
         (0.4, 1.46, 4),
