@@ -245,6 +245,15 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// A sealed filter, asked for what only a filter of cells can do.
+    #[error(
+        "is sealed, and cannot be {action}: its pages are solutions for the keys it was built from; build a new file from all the keys"
+    )]
+    Sealed {
+        /// What cannot be done to it, as in "cannot be …".
+        action: &'static str,
+    },
+
     /// A key to be taken out that is certainly not in.
     #[error("the key is not in the filter; nothing was changed")]
     NotPresent,

@@ -1,5 +1,9 @@
 //! Hash → block and cells: the layouts, and where a cell stands in the data (F-50 to F-59).
 
+mod kinds;
+
+pub use kinds::{CellKind, Layout};
+
 use crate::error::{Error, Result};
 use crate::hash::split_mix;
 
@@ -17,6 +21,12 @@ pub const LINE_BLOCK_CELLS: u64 = 512;
 
 /// Most cells a geometry may span, padding included: keeps every product below 2^64.
 pub const MAX_CELLS: u64 = 1 << 52;
+
+/// Most pages of the `sealed` layout: as many as [`MAX_CELLS`] bits fill.
+pub(crate) const MOST_SEALED_PAGES: u64 = MAX_CELLS / (8 * PAGE_BYTES);
+
+/// Bits of a sealed page that hold its solution, behind the 20 bytes of its header (F-141).
+pub(crate) const SEALED_PAGE_BITS: u64 = 8 * PAGE_BYTES - 160;
 
 /// One odd multiplier for each lane of the `line` layout (F-55).
 pub(crate) const LANE_MULTIPLIERS: [u32; MAX_ROWS as usize] = lane_multipliers();
@@ -36,83 +46,6 @@ const fn lane_multipliers() -> [u32; MAX_ROWS as usize] {
 #[inline(always)]
 pub(crate) const fn reduce(value: u64, range: u64) -> u64 {
     ((value as u128 * range as u128) >> 64) as u64
-}
-
-/// What a cell is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-#[non_exhaustive]
-pub enum CellKind {
-    /// One bit: keys can be added.
-    #[default]
-    Plain,
-    /// A 4-bit counter: keys can be added and taken out.
-    Counting,
-}
-
-impl CellKind {
-    /// Bits a cell takes in the data.
-    pub const fn bits(self) -> u32 {
-        match self {
-            CellKind::Plain => 1,
-            CellKind::Counting => 4,
-        }
-    }
-
-    /// The name used on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CellKind::Plain => "plain",
-            CellKind::Counting => "counting",
-        }
-    }
-}
-
-/// How the cells of a filter are arranged, and so how many places a look-up touches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-#[non_exhaustive]
-pub enum Layout {
-    /// The textbook k × m matrix: every function has a row of its own.
-    Rows,
-    /// The other textbook form: all functions share one row.
-    Flat,
-    /// Blocks of 4,096 bytes: one disk page per look-up, nearly no space lost.
-    Page,
-    /// Blocks of 64 bytes: one cache line per look-up, the fast one.
-    Line,
-}
-
-impl Layout {
-    /// Every layout, in the order of their numbers in the file.
-    pub const ALL: [Layout; 4] = [Layout::Rows, Layout::Flat, Layout::Page, Layout::Line];
-
-    /// The name used on the command line, in reports and in the specification.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Layout::Rows => "rows",
-            Layout::Flat => "flat",
-            Layout::Page => "page",
-            Layout::Line => "line",
-        }
-    }
-}
-
-impl std::fmt::Display for Layout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl std::str::FromStr for Layout {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Layout::ALL
-            .into_iter()
-            .find(|layout| layout.name() == name)
-            .ok_or_else(|| Error::parameter("layout", name, "it must be rows, flat, page or line"))
-    }
 }
 
 /// B blocks × k rows × w cells: where the cells of a hash are.
@@ -158,8 +91,23 @@ impl Geometry {
         Self::new(Layout::Line, rows, blocks, LINE_BLOCK_CELLS / u64::from(rows.max(1)))
     }
 
+    /// `pages` pages of equations (F-140): a block is a page, and there are neither rows nor cells.
+    ///
+    /// ```
+    /// # use bloomfile::geometry::Geometry;
+    /// let geometry = Geometry::sealed(10)?;
+    /// assert_eq!((geometry.pages(), geometry.row_count()), (10, 0));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn sealed(pages: u64) -> Result<Self> {
+        Self::new(Layout::Sealed, 0, pages, 0)
+    }
+
     /// Any geometry from its four numbers, checked as the specification asks (F-51).
     pub fn new(layout: Layout, rows: u32, blocks: u64, row_cells: u64) -> Result<Self> {
+        if layout == Layout::Sealed {
+            return Self::new_sealed(rows, blocks, row_cells);
+        }
         if rows == 0 || rows > MAX_ROWS {
             return Err(Error::parameter("rows", rows, "it must be from 1 to 32"));
         }
@@ -174,6 +122,7 @@ impl Geometry {
             Layout::Rows | Layout::Flat => row_cells,
             Layout::Page => PAGE_BLOCK_CELLS / u64::from(rows),
             Layout::Line => LINE_BLOCK_CELLS / u64::from(rows),
+            Layout::Sealed => 0,
         };
         if row_cells == 0 || row_cells > MAX_CELLS {
             return Err(Error::parameter("row bits", row_cells, "it must be from 1 to 2^52"));
@@ -200,7 +149,22 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// The same with cells of another kind: B, k and w do not depend on it (F-58).
+    fn new_sealed(rows: u32, blocks: u64, row_cells: u64) -> Result<Self> {
+        if (rows, row_cells) != (0, 0) {
+            return Err(Error::parameter(
+                "rows",
+                rows,
+                "the sealed layout has neither rows nor bits",
+            ));
+        }
+        if !(1..=MOST_SEALED_PAGES).contains(&blocks) {
+            return Err(Error::parameter("blocks", blocks, "it must be from 1 to 2^37"));
+        }
+        Ok(Geometry { layout: Layout::Sealed, rows, blocks, row_cells, cells: CellKind::Sealed })
+    }
+
+    /// The same with cells of another kind: B, k and w do not depend on it (F-58). A sealed geometry
+    /// has none, and stays as it is.
     ///
     /// ```
     /// # use bloomfile::{CellKind, geometry::Geometry};
@@ -209,7 +173,10 @@ impl Geometry {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub const fn with_cells(self, cells: CellKind) -> Self {
-        Geometry { cells, ..self }
+        match self.layout {
+            Layout::Sealed => self,
+            _ => Geometry { cells, ..self },
+        }
     }
 
     /// What a cell is.
@@ -237,9 +204,11 @@ impl Geometry {
         self.row_cells
     }
 
-    /// The cells that a key can fall on: the filter's size in the formulas.
+    /// The cells that a key can fall on: the filter's size in the formulas. In a sealed one, the bits
+    /// of the solutions.
     pub const fn cells(&self) -> u64 {
         match self.layout {
+            Layout::Sealed => self.blocks * SEALED_PAGE_BITS,
             Layout::Flat => self.row_cells,
             _ => self.blocks * self.row_cells * self.rows as u64,
         }
@@ -279,7 +248,7 @@ impl Geometry {
         match self.layout {
             // Each row starts on a page, so that the page table tells the fill of each row.
             Layout::Rows => self.row_cells.next_multiple_of(self.cells_per_page()),
-            Layout::Flat => 0,
+            Layout::Flat | Layout::Sealed => 0,
             Layout::Page | Layout::Line => self.row_cells,
         }
     }
@@ -289,7 +258,7 @@ impl Geometry {
         match self.layout {
             Layout::Rows => self.rows as u64 * self.row_span(),
             Layout::Flat => self.row_cells.next_multiple_of(self.cells_per_page()),
-            Layout::Page => PAGE_BLOCK_CELLS,
+            Layout::Page | Layout::Sealed => PAGE_BLOCK_CELLS,
             Layout::Line => LINE_BLOCK_CELLS,
         }
     }
@@ -307,6 +276,7 @@ impl Geometry {
             Layout::Rows => (self.row_span(), self.row_cells),
             Layout::Flat => (self.block_span(), self.row_cells),
             Layout::Page | Layout::Line => (self.block_span(), self.rows as u64 * self.row_cells),
+            Layout::Sealed => (self.block_span(), SEALED_PAGE_BITS),
         }
     }
 
@@ -345,7 +315,7 @@ impl Geometry {
     pub const fn foldable(&self) -> u64 {
         match self.layout {
             Layout::Rows | Layout::Flat => self.row_cells,
-            Layout::Page | Layout::Line => self.blocks,
+            Layout::Page | Layout::Line | Layout::Sealed => self.blocks,
         }
     }
 
@@ -353,7 +323,7 @@ impl Geometry {
     pub(crate) const fn fold_unit(&self) -> &'static str {
         match self.layout {
             Layout::Rows | Layout::Flat => "row bits",
-            Layout::Page | Layout::Line => "blocks",
+            Layout::Page | Layout::Line | Layout::Sealed => "blocks",
         }
     }
 
@@ -367,6 +337,10 @@ impl Geometry {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn folded(&self, factor: u64) -> Result<Self> {
+        if self.layout == Layout::Sealed {
+            let reason = "a sealed filter cannot be made smaller; build it again from its keys";
+            return Err(Error::parameter("fold factor", factor, reason));
+        }
         let size = self.foldable();
         if factor == 0 || !size.is_multiple_of(factor) {
             let unit = self.fold_unit();
@@ -379,7 +353,7 @@ impl Geometry {
         let mut folded = *self;
         match self.layout {
             Layout::Rows | Layout::Flat => folded.row_cells /= factor,
-            Layout::Page | Layout::Line => folded.blocks /= factor,
+            Layout::Page | Layout::Line | Layout::Sealed => folded.blocks /= factor,
         }
         Ok(folded)
     }
@@ -393,6 +367,7 @@ impl std::fmt::Display for Geometry {
             Layout::Flat => write!(f, "flat: {rows} functions on {row_cells} cells"),
             Layout::Page => write!(f, "page: {blocks} pages with {rows} rows of {row_cells} cells"),
             Layout::Line => write!(f, "line: {blocks} lines with {rows} rows of {row_cells} cells"),
+            Layout::Sealed => write!(f, "sealed: {blocks} pages of equations"),
         }
     }
 }

@@ -87,11 +87,6 @@ pub mod process;
 mod random;
 pub mod reader;
 pub mod report;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the format, the builder and the readers come to use it"
-)]
 mod sealed;
 mod storage;
 mod sync;
@@ -104,7 +99,11 @@ pub use geometry::CellKind;
 pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};
 #[cfg(feature = "files")]
-pub use {builder::Builder, filter::Filter, options::Options};
+pub use {
+    builder::{Builder, Built},
+    filter::Filter,
+    options::Options,
+};
 
 /// Handles are shared between threads: a field that cannot be would be noticed here.
 const _: () = {

@@ -34,7 +34,7 @@ fn ways(folder: &Folder) -> Vec<(&'static str, Way)> {
     let operation = SetOperation::new().replace(true);
     vec![
         ("create", Box::new(|path| options().replace(true).create(path)?.close())),
-        ("build", Box::new(|path| options().replace(true).start_build(path)?.finish())),
+        ("build", Box::new(|path| options().replace(true).start_build(path)?.finish().map(drop))),
         (
             "union",
             Box::new({
@@ -262,7 +262,7 @@ fn no_writer_is_left_with_a_file_without_a_name() {
         let options = options().replace(true);
         match way {
             0 => options.create(&path)?.close(),
-            1 => options.start_build(&path)?.finish(),
+            1 => options.start_build(&path)?.finish().map(drop),
             _ => SetOperation::new().replace(true).fold(&input, 1, &path).map(drop),
         }
     };

@@ -1,23 +1,28 @@
 //! Bulk loading: a file that is filled without a journal and published when it is whole.
 
 mod bulk;
+pub(crate) mod sealed;
 
 use crate::error::{Error, Result};
-use crate::file::{describe_pages, finish_file};
-use crate::format::{Metadata, Superblock, first_extent};
+use crate::file::{describe_pages, file_bytes, finish_file};
+use crate::format::{JOURNAL_OFFSET, Metadata, Superblock, first_extent};
+use crate::geometry::{Geometry, Layout};
 use crate::hash::Hasher;
 use crate::kernel::Cells;
 use crate::plan::Plan;
-use crate::storage::{FileMap, Map, Mapping, Medium, PendingFile, Usage};
+use crate::storage::{FileMap, Map, Mapping, Medium, PendingFile, Target, Usage};
+use sealed::{Collector, write_pages};
 
 /// Fills a new file in bulk; made by [`Options::start_build`](crate::Options::start_build).
 ///
 /// Nothing is visible under the file's name until [`finish`](Builder::finish) has made all of it
 /// durable; a builder that is dropped leaves nothing behind, and on Linux neither does a process that
 /// is killed. A file that is to be replaced is locked from the start, so that nothing is added to it
-/// that would go with it. In a forked child a builder takes no keys and does not finish. The same keys, in the same order, and
-/// the same options give the same bytes, on any number of threads; in another order they give the
-/// same bits, though [`adds`](Builder::adds) can differ by a key or two that another one hid.
+/// that would go with it. In a forked child a builder takes no keys and does not finish. The same
+/// keys, in the same order, and the same options give the same bytes, on any number of threads; in
+/// another order they give the same bits, though [`adds`](Builder::adds) can differ by a key or two
+/// that another one hid. A [sealed](crate::Options::sealed) filter has the same bytes whatever the
+/// order and the repetitions.
 ///
 /// [`add_batch`](Builder::add_batch) works on all cores. Keys that come from many threads are best
 /// hashed there, with a copy of the [`hasher`](Builder::hasher), and handed over as batches of
@@ -50,13 +55,54 @@ use crate::storage::{FileMap, Map, Mapping, Medium, PendingFile, Usage};
 pub struct Builder {
     pending: PendingFile,
     superblock: Superblock,
-    plan: Plan,
     metadata: Metadata,
     hasher: Hasher,
-    data: Cells<FileMap>,
-    adds: u64,
+    work: Work,
     threads: usize,
     identity_from_contents: bool,
+}
+
+/// What is being filled.
+enum Work {
+    /// The bits of the file, and the adds that changed them.
+    Bits { plan: Plan, data: Cells<FileMap>, adds: u64 },
+    /// Hashes, of which pages are made once all are there.
+    Sealed { size: SealedSize, hashes: Collector },
+}
+
+/// How many pages a sealed filter gets.
+#[derive(Clone, Debug)]
+pub(crate) enum SealedSize {
+    /// As planned.
+    Planned(Plan),
+    /// As many as its distinct keys need for this rate.
+    Counted(f64),
+}
+
+impl SealedSize {
+    /// The plan for so many distinct keys.
+    fn plan(&self, keys: u64) -> Result<Plan> {
+        match self {
+            SealedSize::Planned(plan) => Ok(plan.clone()),
+            SealedSize::Counted(rate) if keys > 0 => Plan::new(keys, *rate, Some(Layout::Sealed)),
+            SealedSize::Counted(_) => Ok(Plan::exact(Geometry::sealed(1)?, None)),
+        }
+    }
+}
+
+/// What was built; told by [`Builder::finish`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Built {
+    /// The size of the filter. That of a sealed one may follow from its number of keys.
+    pub plan: Plan,
+    /// Adds that changed the filter; of a sealed one, its distinct keys.
+    pub keys: u64,
+    /// Pages of a sealed filter that could not be solved, because keys that were chosen to that end
+    /// or are far too many fell into them: they answer "maybe" for every key.
+    pub maybe_pages: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
 }
 
 impl Builder {
@@ -73,20 +119,46 @@ impl Builder {
             .map(extent.data()..extent.end(), Mapping::Shared)
             .map_err(Error::io("map the data"))?;
         data.advise(Usage::Fill);
-        Ok(Builder {
+        let data = Cells::new(*plan.geometry(), data)?;
+        let work = Work::Bits { plan: plan.clone(), data, adds: 0 };
+        Ok(Self::with_work(pending, superblock, metadata, work, identity_from_contents))
+    }
+
+    /// A builder of a sealed filter, which keeps hashes in so many bytes of memory.
+    pub(crate) fn new_sealed(
+        target: Target,
+        superblock: Superblock,
+        size: SealedSize,
+        memory: u64,
+        metadata: Metadata,
+        identity_from_contents: bool,
+    ) -> Result<Self> {
+        // Its length is not known yet.
+        let pending = PendingFile::new(target, JOURNAL_OFFSET)?;
+        let work = Work::Sealed { size, hashes: Collector::new(memory) };
+        Ok(Self::with_work(pending, superblock, metadata, work, identity_from_contents))
+    }
+
+    fn with_work(
+        pending: PendingFile,
+        superblock: Superblock,
+        metadata: Metadata,
+        work: Work,
+        identity_from_contents: bool,
+    ) -> Self {
+        Builder {
             hasher: Hasher::new(superblock.hash_seed),
             pending,
             superblock,
-            plan: plan.clone(),
             metadata,
-            data: Cells::new(*plan.geometry(), data)?,
-            adds: 0,
+            work,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             identity_from_contents,
-        })
+        }
     }
 
-    /// Adds a key; true when that changed the filter.
+    /// Adds a key; true when that changed the filter. Of a sealed one that is not known before it is
+    /// finished: there it is true for every key.
     pub fn add(&mut self, key: impl AsRef<[u8]>) -> bool {
         self.add_hash(self.hasher.hash(key))
     }
@@ -96,9 +168,17 @@ impl Builder {
         if self.pending.is_forked() {
             return false;
         }
-        let new = self.data.add(hash);
-        self.adds += u64::from(new);
-        new
+        match &mut self.work {
+            Work::Bits { data, adds, .. } => {
+                let new = data.add(hash);
+                *adds += u64::from(new);
+                new
+            }
+            Work::Sealed { hashes, .. } => {
+                hashes.add(hash, self.threads);
+                true
+            }
+        }
     }
 
     /// Adds many keys, on all cores; how many of them changed the filter.
@@ -130,9 +210,17 @@ impl Builder {
         if self.pending.is_forked() {
             return 0;
         }
-        let new = bulk::add(&self.data, self.threads, count, hash);
-        self.adds += new;
-        new
+        match &mut self.work {
+            Work::Bits { data, adds, .. } => {
+                let new = bulk::add(data, self.threads, count, hash);
+                *adds += new;
+                new
+            }
+            Work::Sealed { hashes, .. } => {
+                hashes.add_all(self.threads, count, hash);
+                count as u64
+            }
+        }
     }
 
     /// The number of threads that batches are added on; by default as many as there are cores.
@@ -145,31 +233,51 @@ impl Builder {
         self.hasher
     }
 
-    /// Adds that changed the filter.
+    /// Adds that changed the filter; of a sealed one, all keys so far, repetitions included.
     pub fn adds(&self) -> u64 {
-        self.adds
+        match &self.work {
+            Work::Bits { adds, .. } => *adds,
+            Work::Sealed { hashes, .. } => hashes.taken,
+        }
     }
 
     /// Writes checksums and headers, makes the file durable and gives it its name.
-    pub fn finish(self) -> Result<()> {
+    ///
+    /// This is where the pages of a sealed filter are made, on all cores; keys that could not be kept
+    /// until now, because the temporary folder has no room say, are an error here.
+    pub fn finish(self) -> Result<Built> {
         let path = self.pending.path().to_owned();
         self.publish().map_err(|error| error.at(&path))
     }
 
-    fn publish(self) -> Result<()> {
-        let medium = self.pending.medium()?;
-        let extent = first_extent(&self.superblock, self.plan.geometry());
-        describe_pages(&medium, &extent, self.data.words(), self.superblock.cells)?;
-        finish_file(
-            &medium,
-            self.superblock,
-            &self.plan,
-            self.metadata,
-            self.adds,
-            self.identity_from_contents,
-        )?;
-        self.pending.publish()?;
-        Ok(())
+    fn publish(self) -> Result<Built> {
+        let Builder { pending, mut superblock, metadata, work, threads, .. } = self;
+        let medium = pending.medium()?;
+        let (plan, keys, maybe_pages) = match work {
+            Work::Bits { plan, data, adds } => {
+                let extent = first_extent(&superblock, plan.geometry());
+                describe_pages(&medium, &extent, data.words(), superblock.cells)?;
+                (plan, adds, 0)
+            }
+            Work::Sealed { size, hashes } => {
+                let counted = matches!(size, SealedSize::Counted(_));
+                let (mut hashes, distinct) = hashes.finish(counted, threads)?;
+                let plan = size.plan(distinct)?;
+                superblock.capacity = plan.capacity().unwrap_or(0);
+                let extent = first_extent(&superblock, plan.geometry());
+                medium
+                    .extend(JOURNAL_OFFSET, extent.end())
+                    .map_err(Error::io("allocate space for the file"))?;
+                let pages = plan.geometry().pages();
+                let built = hashes.build(pages, |run| write_pages(&medium, &extent, &run))?;
+                (plan, built.keys, built.maybe_pages)
+            }
+        };
+        let file_bytes = file_bytes(&superblock, &plan);
+        let identity_from_contents = self.identity_from_contents;
+        finish_file(&medium, superblock, &plan, metadata, keys, identity_from_contents)?;
+        pending.publish()?;
+        Ok(Built { plan, keys, maybe_pages, file_bytes })
     }
 }
 

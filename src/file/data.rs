@@ -50,7 +50,9 @@ pub(crate) fn segments(
 ) -> Result<Segments> {
     let places = region_places(superblock, slot);
     let (geometry, offset) = places[0];
-    let set = SegmentSet::new(make(geometry, offset)?, region_count(superblock), Active::of(slot));
+    let mut first = make(geometry, offset)?;
+    first.expect_keys(slot.segments[0].ones);
+    let set = SegmentSet::new(first, region_count(superblock), Active::of(slot));
     for (region, &(geometry, offset)) in places.iter().enumerate().skip(1) {
         set.add(region, make(geometry, offset)?);
     }

@@ -146,6 +146,7 @@ fn refuse_lost_slot(
             // The lost slot may have listed a new segment, with another number of rows.
             CellKind::Plain => (1..=MAX_ROWS)
                 .any(|rows| Epoch::plain(number, salt, rows).decode(0, words).is_some()),
+            CellKind::Sealed => false,
         }
     });
     if found { Err(Error::SlotLost { found: slot.sequence }) } else { Ok(()) }
@@ -234,7 +235,7 @@ pub(crate) fn visit_table_until(
             if !entry.is_possible(&segment.geometry, page) {
                 return Err(Error::PageEntry { page, crc: entry.crc, ones: entry.ones });
             }
-            ones += u64::from(entry.ones);
+            ones = ones.saturating_add(entry.ones.into());
             if visit(entry).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

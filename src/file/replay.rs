@@ -249,7 +249,7 @@ impl<'a> Replay<'a> {
     fn new(superblock: &Superblock, slot: &'a Slot) -> Self {
         let segments = slot.segments.len();
         match superblock.cells {
-            CellKind::Plain => Replay::Plain {
+            CellKind::Plain | CellKind::Sealed => Replay::Plain {
                 geometry: &slot.newest().geometry,
                 bits: Changes::default(),
                 keys: 0,

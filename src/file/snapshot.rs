@@ -79,7 +79,7 @@ impl Snapshot {
                 (Occupancy::new(geometry), Occupancy::new(geometry), 0);
             let changes = journal.as_ref().map(|journal| &journal.changes[index]);
             visit_table(medium, segment, |entry| {
-                tabled.add(geometry, page, entry.ones);
+                tabled.add_entry(geometry, page, entry.ones, entry.crc);
                 if let Some(changes) = changes {
                     let ones = i64::from(entry.ones) + changes.page(page).gained();
                     // A file may name cells that are on already: no page has more than all.

@@ -38,7 +38,7 @@ impl JournalLayout {
     /// Bytes of a record.
     pub(crate) const fn record_bytes(self) -> u64 {
         match self.cells {
-            CellKind::Plain => RECORD_BYTES,
+            CellKind::Plain | CellKind::Sealed => RECORD_BYTES,
             CellKind::Counting => COUNTING_RECORD_BYTES,
         }
     }
@@ -58,7 +58,7 @@ impl JournalLayout {
     pub(crate) const fn full_record(self) -> Option<u64> {
         match self.cells {
             CellKind::Plain => self.records().checked_sub(1),
-            CellKind::Counting => None,
+            CellKind::Counting | CellKind::Sealed => None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Epoch {
     /// Words of a record.
     pub(crate) const fn record_words(self) -> usize {
         match self.cells {
-            CellKind::Plain => 2,
+            CellKind::Plain | CellKind::Sealed => 2,
             CellKind::Counting => MOST_RECORD_WORDS,
         }
     }
@@ -155,7 +155,7 @@ impl Epoch {
         };
         let last = mask as u64 | (self.check(key, index, values, mask) << self.mask_bits);
         match self.cells {
-            CellKind::Plain => [values[0], last, 0, 0],
+            CellKind::Plain | CellKind::Sealed => [values[0], last, 0, 0],
             CellKind::Counting => [values[0], values[1], values[2], last],
         }
     }
@@ -164,7 +164,7 @@ impl Epoch {
     #[inline]
     pub(crate) const fn decode(self, index: u32, words: &[u64]) -> Option<Record> {
         let (values, last) = match self.cells {
-            CellKind::Plain => ([words[0], 0, 0], words[1]),
+            CellKind::Plain | CellKind::Sealed => ([words[0], 0, 0], words[1]),
             CellKind::Counting => ([words[0], words[1], words[2]], words[3]),
         };
         let mask = (last & ((1 << self.mask_bits) - 1)) as u32;
@@ -172,7 +172,7 @@ impl Epoch {
         if self.check(self.key, index, values, mask) == check {
             return Some(match (mask, self.cells) {
                 (0, _) => Record::Sync { mark: values[0] },
-                (mask, CellKind::Plain) => Record::Key { hash: values[0], mask },
+                (mask, CellKind::Plain | CellKind::Sealed) => Record::Key { hash: values[0], mask },
                 (mask, CellKind::Counting) => Record::Change(Change::of(values, mask)),
             });
         }

@@ -298,6 +298,9 @@ impl Slot {
         }
         let mut boot_id = BootId::default();
         boot_id.0.copy_from_slice(&bytes[BOOT_ID..SALT_AFTER_NEXT]);
+        if state == State::Open && cells == CellKind::Sealed {
+            return bad("state", state_id(state).into(), "a sealed filter is never open");
+        }
         if state == State::Clean && boot_id.is_known() {
             let reason = "only an open slot names a boot of the machine";
             return bad("boot id", Le::read_u64(&bytes[BOOT_ID..]), reason);
@@ -382,8 +385,12 @@ fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
 fn decode_segment(bytes: &[u8], cells: CellKind) -> Result<SegmentRecord> {
     let id = Le::read_u32(&bytes[SEGMENT_LAYOUT..]);
     let Some(layout) = Layout::ALL.into_iter().find(|&layout| layout_id(layout) == id) else {
-        return Err(Error::field("the slot", "segment layout", id, "it must be from 1 to 4"));
+        return Err(Error::field("the slot", "segment layout", id, "it must be from 1 to 5"));
     };
+    if (layout == Layout::Sealed) != (cells == CellKind::Sealed) {
+        let reason = "a sealed filter has layout 5, and no other one has";
+        return Err(Error::field("the slot", "segment layout", id, reason));
+    }
     let geometry = Geometry::new(
         layout,
         Le::read_u32(&bytes[SEGMENT_ROWS..]),
@@ -427,5 +434,6 @@ pub(crate) const fn layout_id(layout: Layout) -> u32 {
         Layout::Flat => 2,
         Layout::Page => 3,
         Layout::Line => 4,
+        Layout::Sealed => 5,
     }
 }

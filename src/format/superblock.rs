@@ -54,11 +54,14 @@ pub(crate) const GROWING: u32 = 1 << 1;
 /// Segments take turns in a fixed set of regions.
 pub(crate) const ROTATING: u32 = 1 << 2;
 
+/// Pages hold equations in place of cells, and are never changed.
+pub(crate) const SEALED: u32 = 1 << 3;
+
 /// Most generations of a rotating file: as many as a slot can list.
 pub(crate) const MAX_GENERATIONS: u64 = MAX_SEGMENTS as u64;
 
 /// Incompatible features this code understands (F-18).
-const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING;
+const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING | SEALED;
 /// Read-only compatible features this code understands (F-18).
 const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
 /// Compatible features this code understands (F-18).
@@ -183,10 +186,12 @@ impl Superblock {
             return bad("hash id", hash_id.into(), "this program knows 1, SeaHash");
         }
         let cells = match Le::read_u32(&bytes[CELL_BITS..]) {
-            1 if incompatible & COUNTING == 0 => CellKind::Plain,
-            4 if incompatible & COUNTING != 0 => CellKind::Counting,
+            1 if incompatible & (COUNTING | SEALED) == 0 => CellKind::Plain,
+            1 if incompatible & (COUNTING | SEALED) == SEALED => CellKind::Sealed,
+            4 if incompatible & (COUNTING | SEALED) == COUNTING => CellKind::Counting,
             other => {
-                return bad("cell bits", other.into(), "a plain filter has 1, a counting one 4");
+                let reason = "a plain or sealed filter has 1, a counting one 4, and none is both";
+                return bad("cell bits", other.into(), reason);
             }
         };
         let when_full = match Le::read_u32(&bytes[WHEN_FULL..]) {
@@ -204,6 +209,9 @@ impl Superblock {
                 journal_bytes,
                 "it must be a multiple of 8192, at most 2^30",
             );
+        }
+        if cells == CellKind::Sealed {
+            refuse_changes(incompatible, when_full, journal_bytes)?;
         }
         let target_rate = Le::read_f64(&bytes[TARGET_RATE..]);
         if !(0.0..1.0).contains(&target_rate) {
@@ -254,6 +262,7 @@ impl Superblock {
     fn incompatible(&self) -> u32 {
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
         bit(self.cells == CellKind::Counting, COUNTING)
+            | bit(self.cells == CellKind::Sealed, SEALED)
             | bit(self.shape() == Shape::Growing, GROWING)
             | bit(matches!(self.shape(), Shape::Rotating(_)), ROTATING)
     }
@@ -287,12 +296,32 @@ impl Superblock {
 
     /// Whether this code may write the file (F-18).
     pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.cells == CellKind::Sealed {
+            return Err(Error::Sealed { action: "written to" });
+        }
+        self.check_known()
+    }
+
+    /// Whether this code knows all features that a writer has to (F-18).
+    pub(crate) fn check_known(&self) -> Result<()> {
         let unknown = self.read_only_compatible & !KNOWN_READ_ONLY_COMPATIBLE;
         if unknown == 0 {
             return Ok(());
         }
         Err(Error::Features { word: "read-only compatible", bits: unknown, read_only: true })
     }
+}
+
+/// Refuses what a file that is never changed cannot have (F-140).
+fn refuse_changes(incompatible: u32, when_full: WhenFull, journal_bytes: u64) -> Result<()> {
+    let changing = incompatible & (GROWING | ROTATING);
+    let (field, value) = match (changing, when_full, journal_bytes) {
+        (0, WhenFull::Allow, 0) => return Ok(()),
+        (0, WhenFull::Allow, bytes) => ("journal length", bytes),
+        (0, ..) => ("when full", 1),
+        (bits, ..) => ("incompatible", bits.into()),
+    };
+    Err(Error::field("the superblock", field, value, "a sealed filter is never changed"))
 }
 
 /// Whether the first bytes are those of a bloomfile, and if not, what they are (F-11).

@@ -3,9 +3,8 @@
 use byteorder::{ByteOrder, LittleEndian as Le};
 
 use crate::geometry::{CellKind, Geometry, MAX_ROWS, PAGE_BYTES};
-
-/// CRC-32 of a page of zeros (F-61).
-pub(crate) const EMPTY_PAGE_CRC: u32 = 0xc71c_0011;
+pub(crate) use crate::sealed::EMPTY_PAGE_CRC;
+use crate::sealed::{Header, PageBytes};
 
 /// Bytes of one entry.
 pub(crate) const ENTRY_BYTES: usize = 8;
@@ -26,7 +25,7 @@ fn counters_in_use(word: u64) -> u32 {
 pub(crate) struct PageEntry {
     /// CRC-32 of the page's bytes.
     pub(crate) crc: u32,
-    /// Cells of the page that are not zero.
+    /// Cells of the page that are not zero; in a sealed filter, its distinct keys.
     pub(crate) ones: u32,
 }
 
@@ -38,8 +37,20 @@ impl PageEntry {
         let ones = match cells {
             CellKind::Plain => words.map(u64::count_ones).sum(),
             CellKind::Counting => words.map(counters_in_use).sum(),
+            CellKind::Sealed => unreachable!("a sealed page does not tell its number of keys"),
         };
         PageEntry { crc: crc32fast::hash(page), ones }
+    }
+
+    /// Whether this is the entry of a page of cells of a kind.
+    pub(crate) fn is_of(&self, page: &[u8], cells: CellKind) -> bool {
+        match cells {
+            CellKind::Plain | CellKind::Counting => *self == Self::of(page, cells),
+            CellKind::Sealed => {
+                let sound = |page: &PageBytes| Header::decode_with_keys(page, self.ones).is_ok();
+                self.crc == crc32fast::hash(page) && page.try_into().is_ok_and(sound)
+            }
+        }
     }
 
     /// The entry of a page that holds nothing.
@@ -50,6 +61,9 @@ impl PageEntry {
     /// Whether a page of this segment can have such an entry: no more ones than cells, and the
     /// CRC of an empty page if there are none (F-64).
     pub(crate) fn is_possible(&self, geometry: &Geometry, page: u64) -> bool {
+        if geometry.cell_kind() == CellKind::Sealed {
+            return Header::is_possible_entry(self.crc, self.ones);
+        }
         if self.ones == 0 {
             return self.crc == EMPTY_PAGE_CRC;
         }

@@ -14,11 +14,17 @@ impl<Q: Map> Cells<Q> {
     /// has room for.
     #[inline]
     pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
-        if self.kernel == Kernel::Counting {
-            for (at, found) in found.iter_mut().enumerate() {
-                *found = self.contains(hash(at));
+        match self.kernel {
+            Kernel::Counting => {
+                for (at, found) in found.iter_mut().enumerate() {
+                    *found = self.contains(hash(at));
+                }
+                return;
             }
-            return;
+            Kernel::Sealed => {
+                return self.sealed().contains_batch(self.sealed_pages(), hash, found);
+            }
+            _ => {}
         }
         with_kernel!(
             self.kernel,

@@ -4,8 +4,30 @@ use super::{simd, wide};
 use crate::geometry::{CellKind, Geometry, Layout};
 
 /// Environment variable that, set to `portable`, keeps handles from using SIMD instructions, and,
-/// set to `simd`, from using those whose registers hold a whole line.
+/// set to `simd`, from using the widest ones.
 pub(super) const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
+
+/// Kinds of instructions, each with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Instructions {
+    /// Those of any processor.
+    Portable,
+    /// AVX2, NEON.
+    Simd,
+    /// AVX-512, whose registers hold a whole line.
+    Wide,
+}
+
+impl Instructions {
+    /// The most that the environment allows.
+    pub(super) fn allowed() -> Self {
+        match std::env::var_os(KERNEL_VARIABLE) {
+            Some(name) if name == "portable" => Instructions::Portable,
+            Some(name) if name == "simd" => Instructions::Simd,
+            _ => Instructions::Wide,
+        }
+    }
+}
 
 /// The inner loop that suits a geometry and this processor, chosen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +44,8 @@ pub(super) enum Kernel {
     Drawn,
     /// Counters, in any layout.
     Counting,
+    /// Pages of equations.
+    Sealed,
 }
 
 impl Kernel {
@@ -30,6 +54,7 @@ impl Kernel {
         match geometry.layout() {
             Layout::Line => Kernel::PortableLine,
             Layout::Page | Layout::Rows | Layout::Flat => Kernel::Drawn,
+            Layout::Sealed => Kernel::Sealed,
         }
     }
 
@@ -66,10 +91,10 @@ impl Kernel {
         if geometry.cell_kind() == CellKind::Counting {
             return Kernel::Counting;
         }
-        match std::env::var_os(KERNEL_VARIABLE) {
-            Some(name) if name == "portable" => None,
-            Some(name) if name == "simd" => Self::simd(geometry),
-            _ => Self::wide(geometry).or_else(|| Self::simd(geometry)),
+        match Instructions::allowed() {
+            Instructions::Portable => None,
+            Instructions::Simd => Self::simd(geometry),
+            Instructions::Wide => Self::wide(geometry).or_else(|| Self::simd(geometry)),
         }
         .unwrap_or_else(|| Self::portable(geometry))
     }
@@ -101,6 +126,7 @@ macro_rules! with_kernel {
             Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
             Kernel::PortableLine => $line,
             Kernel::Drawn | Kernel::Counting => $drawn,
+            Kernel::Sealed => unreachable!("a sealed filter has no cells"),
         }
     };
 }

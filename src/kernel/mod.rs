@@ -19,6 +19,7 @@ mod neon;
 #[cfg(not(target_arch = "x86_64"))]
 mod none;
 mod portable;
+pub(crate) mod sealed;
 #[cfg(test)]
 mod tests;
 
@@ -84,6 +85,8 @@ pub(crate) struct Cells<Q: Map> {
     /// Bytes of a block, if no block is on more than one page.
     block_bytes: Option<NonZeroU64>,
     kernel: Kernel,
+    /// What look-ups in sealed pages need to know.
+    sealed: Option<Box<sealed::Query>>,
 }
 
 impl<Q: Map> Cells<Q> {
@@ -105,6 +108,7 @@ impl<Q: Map> Cells<Q> {
         let block_bytes = match geometry.layout() {
             Layout::Line | Layout::Page => block_span * u64::from(geometry.cell_kind().bits()) / 8,
             Layout::Rows | Layout::Flat => 0,
+            Layout::Sealed => PAGE_BYTES,
         };
         Ok(Cells {
             block_bytes: NonZeroU64::new(block_bytes).filter(|bytes| bytes.get() <= PAGE_BYTES),
@@ -115,6 +119,8 @@ impl<Q: Map> Cells<Q> {
             block_span,
             row_span,
             kernel,
+            sealed: (kernel == Kernel::Sealed)
+                .then(|| Box::new(sealed::Query::new(geometry.pages(), 0))),
         })
     }
 
@@ -181,8 +187,10 @@ impl<Q: Map> Cells<Q> {
 
     #[inline]
     fn contains_general(&self, hash: u64) -> bool {
-        if self.kernel == Kernel::Counting {
-            return self.counters(hash).all(|counter| counter > 0);
+        match self.kernel {
+            Kernel::Counting => return self.counters(hash).all(|counter| counter > 0),
+            Kernel::Sealed => return self.sealed().contains(self.sealed_pages(), hash),
+            _ => {}
         }
         with_kernel!(
             self.kernel,
@@ -226,6 +234,7 @@ impl<Q: Map> Cells<Q> {
                     self.words.load(address as usize / 64) >> (address % 64) & 1 == 0
                 }
                 CellKind::Counting => self.counter(address) == 0,
+                CellKind::Sealed => unreachable!("all of a look-up is on one page"),
             };
             off && accept(address / self.geometry.cells_per_page())
         })
@@ -233,6 +242,9 @@ impl<Q: Map> Cells<Q> {
 
     /// Whether `accept` takes one of the pages that the cells of a hash are on.
     pub(crate) fn any_page(&self, hash: u64, mut accept: impl FnMut(u64) -> bool) -> bool {
+        if let Some(page) = self.only_page(hash) {
+            return accept(page);
+        }
         (0..self.geometry.row_count()).any(|row| {
             let address = self.geometry.address(hash, row);
             accept(address / self.geometry.cells_per_page())
@@ -345,7 +357,7 @@ impl<Q: Map> Cells<Q> {
     pub(crate) fn own_block(&self, hash: u64) -> Option<u64> {
         match self.geometry.layout() {
             Layout::Line | Layout::Page => Some(self.geometry.block(hash)),
-            Layout::Rows | Layout::Flat => None,
+            Layout::Rows | Layout::Flat | Layout::Sealed => None,
         }
     }
 }

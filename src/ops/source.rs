@@ -86,6 +86,10 @@ impl<'a> Source<'a> {
         path: Option<PathBuf>,
     ) -> Result<Vec<Self>> {
         let snapshot = Arc::new(Snapshot::read(&*medium)?);
+        if snapshot.loaded.superblock.cells == CellKind::Sealed {
+            let action = "merged, intersected, subtracted, made smaller or compared";
+            return Err(Error::Sealed { action });
+        }
         let source = |index| Source {
             path: path.clone(),
             medium: Arc::clone(&medium),

@@ -2,6 +2,7 @@
 
 mod growth;
 mod open;
+mod sealed;
 
 pub use growth::GrowthStage;
 
@@ -21,6 +22,7 @@ use crate::plan::{self, Plan};
 use crate::random;
 use crate::storage::{PendingFile, Target};
 use crate::writer::Engine;
+use sealed::UNCHANGING;
 
 /// Journal of a new file: this part of its data, within [`DEFAULT_JOURNAL_BYTES`].
 ///
@@ -67,6 +69,7 @@ pub struct Options {
     when_full: Option<WhenFull>,
     generations: u64,
     rotate_after: u64,
+    memory: Option<u64>,
 }
 
 impl Options {
@@ -90,6 +93,42 @@ impl Options {
     /// The layout; by default `line` down to a rate of 0.1 % and `page` below.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = Some(layout);
+        self
+    }
+
+    /// A filter that is never added to, in about 70 % of the space: its pages are solved for all of
+    /// its keys at once. One page is read for a look-up.
+    ///
+    /// It is [built](Self::start_build), from keys in any order and with repetitions, and neither
+    /// written to, merged nor made smaller; a filter of another kind cannot be sealed without its
+    /// keys. Without a capacity it gets the size that its distinct keys need for the rate.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("words.bloom");
+    /// use bloomfile::{Options, Reader};
+    ///
+    /// let mut builder = Options::new().sealed(true).false_positive_rate(0.01).start_build(&path)?;
+    /// builder.extend(["lorem", "ipsum", "dolor", "ipsum"]);
+    /// assert_eq!(builder.finish()?.keys, 3);
+    /// let reader = Reader::open(&path)?;
+    /// assert!(reader.contains("dolor") && !reader.contains("amet"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn sealed(mut self, sealed: bool) -> Self {
+        match (sealed, self.layout) {
+            (true, _) => self.layout = Some(Layout::Sealed),
+            (false, Some(Layout::Sealed)) => self.layout = None,
+            (false, _) => {}
+        }
+        self
+    }
+
+    /// Bytes of memory that the build of a [sealed](Self::sealed) filter takes, at least 16 MiB and
+    /// by default 1 GiB. A key takes 8; those that there is no room for are kept in a nameless file of
+    /// the temporary folder.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
         self
     }
 
@@ -183,6 +222,7 @@ impl Options {
 
     /// What would be made, without making it.
     pub fn plan(&self) -> Result<Plan> {
+        self.check_sealed()?;
         if let Some(geometry) = self.geometry {
             return self.exact(geometry);
         }
@@ -213,6 +253,7 @@ impl Options {
         let rate = self.rate.ok_or_else(|| missing("false positive rate"))?;
         let plan = match self.when_full {
             Some(WhenFull::Grow) => plan::growth_plan(capacity, rate, 0, self.layout)?,
+            _ if self.is_sealed() => Plan::new(capacity, rate, Some(Layout::Sealed))?,
             _ => Plan::new(capacity, rate, self.layout)?,
         };
         Ok(plan.with_cells(self.kind.unwrap_or_default()))
@@ -269,6 +310,9 @@ impl Options {
     /// ```
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Filter> {
         let plan = self.plan()?;
+        if self.is_sealed() {
+            return Err(Error::parameter("kind", CellKind::Sealed.name(), UNCHANGING));
+        }
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
         let path = path.as_ref();
@@ -302,10 +346,13 @@ impl Options {
     /// ```
     pub fn start_build(&self, path: impl AsRef<Path>) -> Result<Builder> {
         self.check_buildable()?;
+        let path = path.as_ref();
+        if self.is_sealed() {
+            return self.start_sealed(path);
+        }
         let plan = self.plan()?;
         let superblock = self.superblock(&plan)?;
         let metadata = self.metadata_map()?;
-        let path = path.as_ref();
         let start = || {
             let target = Target::new(path, self.replace)?;
             let pending = PendingFile::new(target, file_bytes(&superblock, &plan))?;
@@ -341,7 +388,11 @@ impl Options {
     }
 
     fn superblock(&self, plan: &Plan) -> Result<Superblock> {
-        let journal_bytes = self.journal_bytes.unwrap_or_else(|| default_journal_bytes(plan));
+        let journal_bytes = match self.journal_bytes {
+            Some(bytes) => bytes,
+            None if self.is_sealed() => 0,
+            None => default_journal_bytes(plan),
+        };
         if journal_bytes > MAX_JOURNAL_BYTES {
             return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }

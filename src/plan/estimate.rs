@@ -65,7 +65,8 @@ impl Estimate {
 /// The value is −m·ln(1 − ones/m) for each row and averaged (`rows`), −(m/k)·ln(1 − ones/m)
 /// (`flat`), or the same over all blocks with m = B·w (`page`, `line`), where the spread of the
 /// blocks' loads does not move the mean but widens the interval. When every cell is one the value
-/// is where about half a cell would still be zero, and `high` is infinite.
+/// is where about half a cell would still be zero, and `high` is infinite. A `sealed` filter counts
+/// its keys in place of ones: there the number is exact.
 ///
 /// ```
 /// use bloomfile::{plan::estimate_keys, geometry::Geometry};
@@ -77,6 +78,10 @@ impl Estimate {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn estimate_keys(geometry: &Geometry, ones: &[u64]) -> Estimate {
+    if geometry.layout() == Layout::Sealed {
+        let keys: f64 = ones.iter().map(|&ones| ones as f64).sum();
+        return Estimate { value: keys, low: keys, high: keys };
+    }
     let occupancy = Occupancy::new(geometry);
     let count = occupancy.count(ones);
     let keys = count.keys;

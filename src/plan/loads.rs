@@ -11,6 +11,9 @@ const REACH: f64 = 4.5;
 /// Share of zeros below which a block's load cannot be told from its ones.
 const FEWEST_ZEROS: f64 = 0.02;
 
+/// Cells of a row in which no two keys meet, few enough for the share of one to have its digits.
+const CELLS_WITHOUT_END: u64 = 1 << 40;
+
 /// What to think of the loads of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
@@ -76,6 +79,12 @@ impl LoadLaw {
         let blurred = law.probabilities.iter().map(|&(load, share)| share * law.blur(load).powi(2));
         law.expected = law.mean + blurred.sum::<f64>();
         law
+    }
+
+    /// `counted[keys]` blocks have so many keys, which are known.
+    pub(crate) fn of_keys(counted: &[u64]) -> Self {
+        // As if each key had a cell of its own: then ones are keys.
+        Self::new(1, CELLS_WITHOUT_END, counted)
     }
 
     /// The load that so many ones stand for.

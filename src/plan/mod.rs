@@ -22,7 +22,7 @@ pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
 pub use growth::{growth_capacity, growth_plan, growth_rate};
 pub(crate) use loads::LoadLaw;
 pub use loads::LoadVerdict;
-pub(crate) use occupancy::Occupancy;
+pub(crate) use occupancy::{Occupancy, SealedPages};
 pub use precheck::Precheck;
 pub(crate) use projection::{ones_after, split as split_ones};
 pub use rate::{
@@ -30,10 +30,13 @@ pub use rate::{
     rate_at_fill, rate_at_load, rate_together, rows_rate,
 };
 
+pub use crate::sealed::{HIGHEST_SEALED_RATE, LOWEST_SEALED_RATE};
+
 use crate::error::{Error, Result};
 use crate::geometry::{
     CellKind, Geometry, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS, PAGE_BYTES,
 };
+use crate::sealed;
 
 /// Lowest rate of the `line` layout: all its cells come from 32 bits of the hash.
 pub const LOWEST_LINE_RATE: f64 = 1e-7;
@@ -60,6 +63,9 @@ const ROW_STEP: u64 = 64;
 /// (1 − 1/m)^n asks for half a cell more than e^(−n/m). From 2^13 cells on, where sizes must be in
 /// proportion to the capacity, this factor covers it; below, a plan checks its rate and steps up.
 const HALF_CELL: f64 = 1.0 + 1.25 / (1u64 << 14) as f64;
+
+/// Keys of a sealed filter whose bits per key are those of any large one.
+const LARGE: u64 = 1 << 28;
 
 /// A geometry together with what to expect of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,13 +106,17 @@ impl Plan {
         } else {
             Layout::Page
         });
+        if layout == Layout::Sealed {
+            let geometry = Geometry::sealed(sealed::pages_for(capacity, rate)?)?;
+            return Ok(Plan::exact(geometry, Some(capacity)));
+        }
         let (bits, rows) = bits_per_key(layout, rate)?;
         check_capacity(capacity, rate, bits)?;
 
         let unit = match layout {
             Layout::Rows => (ROW_STEP * u64::from(rows)) as f64 / HALF_CELL,
             Layout::Flat => ROW_STEP as f64 / HALF_CELL,
-            Layout::Page => PAGE_BLOCK_CELLS as f64,
+            Layout::Page | Layout::Sealed => PAGE_BLOCK_CELLS as f64,
             Layout::Line => LINE_BLOCK_CELLS as f64,
         };
         let mut units = round_up(capacity as f64 * bits / unit);
@@ -116,6 +126,7 @@ impl Plan {
                 Layout::Flat => Geometry::flat(rows, ROW_STEP * units)?,
                 Layout::Page => Geometry::page(rows, units)?,
                 Layout::Line => Geometry::line(rows, units)?,
+                Layout::Sealed => Geometry::sealed(units)?,
             };
             let plan = Plan::exact(geometry, Some(capacity));
             // The size per key holds for large filters; a small one may need a step more.
@@ -178,7 +189,7 @@ impl Plan {
     pub fn bits_per_key(&self) -> Option<f64> {
         let cells = match self.geometry.layout() {
             // A page that k does not divide leaves a few cells unused: they cost space as well.
-            Layout::Page => self.geometry.blocks() * PAGE_BLOCK_CELLS,
+            Layout::Page | Layout::Sealed => self.geometry.blocks() * PAGE_BLOCK_CELLS,
             _ => self.geometry.cells(),
         };
         let bits = cells as f64 * f64::from(self.geometry.cell_kind().bits());
@@ -206,12 +217,22 @@ impl Plan {
         let cells = match self.geometry.layout() {
             // Each row starts on a page of its own.
             Layout::Rows => return rows,
+            Layout::Sealed => return self.touched_sealed(piece_bits),
             Layout::Flat => self.geometry.row_cells(),
             Layout::Page => PAGE_BLOCK_CELLS,
             Layout::Line => LINE_BLOCK_CELLS,
         };
         let pieces = (cells * u64::from(self.geometry.cell_kind().bits())).div_ceil(piece_bits);
         u32::try_from(pieces).map_or(rows, |pieces| pieces.min(rows))
+    }
+
+    /// As [`touched`](Self::touched): the header of a page, and the columns of three blocks behind it.
+    fn touched_sealed(&self, piece_bits: u64) -> u32 {
+        if piece_bits >= 8 * PAGE_BYTES {
+            return 1;
+        }
+        let mean = self.capacity.unwrap_or(0) / self.geometry.blocks();
+        1 + sealed::shape::Shape::of_keys(mean).words_of_band().div_ceil(piece_bits as u32 / 32) + 1
     }
 
     /// What is wrong with a plan that can be built but will hardly be of use.
@@ -252,7 +273,7 @@ impl Plan {
 /// before anything is rounded.
 ///
 /// For `flat` and `rows` k is a whole number; [`best_flat_bits_per_key`] is the bound with a real
-/// one.
+/// one. `sealed` has no rows.
 ///
 /// ```
 /// use bloomfile::{plan::bits_per_key, geometry::Layout};
@@ -262,11 +283,17 @@ impl Plan {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn bits_per_key(layout: Layout, rate: f64) -> Result<(f64, u32)> {
+    if layout == Layout::Sealed {
+        // Pages of a large filter, each with about the same keys.
+        let pages = sealed::pages_for(LARGE, rate)?;
+        return Ok(((pages * PAGE_BLOCK_CELLS) as f64 / LARGE as f64, 0));
+    }
     check_rate(layout, rate)?;
     let bits = |rows: u32| match layout {
         Layout::Rows | Layout::Flat => single_bits(rows, rate),
         Layout::Page => blocked_bits(PAGE_BLOCK_CELLS, rows, rate),
         Layout::Line => blocked_bits(LINE_BLOCK_CELLS, rows, rate),
+        Layout::Sealed => f64::INFINITY,
     };
     // The best k of an unblocked filter; the bits have one minimum, near it.
     let start = ((1.0 / rate).log2().round() as u32).clamp(1, MAX_ROWS);

@@ -2,21 +2,88 @@
 
 use super::{Estimate, estimate_keys, rate_at_fill};
 use crate::geometry::{Geometry, Layout, MAX_ROWS};
+use crate::sealed::{MAYBE_PAGE_CRC, rate_of_keys};
 
 /// The ones of each row of the `rows` layout, or of all rows together for the others.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Occupancy {
-    /// Cells that are set.
+    /// Cells that are set; in a sealed filter, its keys.
     pub(crate) ones: Vec<u64>,
     /// Cells in pages that are all ones, as repairs leave them: they tell nothing of the keys.
     full: Vec<u64>,
+    /// The pages of a sealed filter.
+    pub(crate) sealed: Option<SealedPages>,
+}
+
+/// The pages of a sealed filter by their number of keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SealedPages {
+    /// How many pages that tell keys apart have each number of keys.
+    pub(crate) by_keys: Vec<u64>,
+    /// Pages that answer "maybe" for every key.
+    pub(crate) maybe: u64,
+    /// The page that answers "maybe" most often, or the first of them, and its keys.
+    pub(crate) worst: Option<(u64, u32)>,
+}
+
+impl SealedPages {
+    fn add(&mut self, page: u64, keys: u32, crc: u32) {
+        if crc == MAYBE_PAGE_CRC && keys != 0 {
+            if self.maybe == 0 {
+                self.worst = Some((page, keys));
+            }
+            self.maybe += 1;
+            return;
+        }
+        if self.maybe == 0 && self.worst.is_none_or(|(_, most)| keys > most) {
+            self.worst = Some((page, keys));
+        }
+        let keys = keys as usize;
+        if keys >= self.by_keys.len() {
+            self.by_keys.resize(keys + 1, 0);
+        }
+        self.by_keys[keys] += 1;
+    }
+
+    /// The rate of the worst page.
+    pub(crate) fn worst_rate(&self) -> f64 {
+        match self.worst {
+            _ if self.maybe > 0 => 1.0,
+            Some((_, keys)) => rate_of_keys(keys),
+            None => 0.0,
+        }
+    }
+
+    /// The mean of the pages' rates (F-148).
+    fn rate(&self) -> f64 {
+        let by_keys = self.by_keys.iter().zip(0..).filter(|(pages, _)| **pages != 0);
+        let rates = by_keys.map(|(&pages, keys)| pages as f64 * rate_of_keys(keys)).sum::<f64>();
+        let pages = self.by_keys.iter().sum::<u64>() + self.maybe;
+        (rates + self.maybe as f64) / pages.max(1) as f64
+    }
 }
 
 impl Occupancy {
     /// Nothing counted yet.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let rows = (geometry.pages() / geometry.row_pages()) as usize;
-        Occupancy { ones: vec![0; rows], full: vec![0; rows] }
+        let sealed = geometry.layout() == Layout::Sealed;
+        Occupancy {
+            ones: vec![0; rows],
+            full: vec![0; rows],
+            sealed: sealed.then(SealedPages::default),
+        }
+    }
+
+    /// Takes in a page of any kind by what its table says of it.
+    pub(crate) fn add_entry(&mut self, geometry: &Geometry, page: u64, ones: u32, crc: u32) {
+        match &mut self.sealed {
+            None => self.add(geometry, page, ones),
+            Some(sealed) => {
+                sealed.add(page, ones, crc);
+                self.ones[0] = self.ones[0].saturating_add(ones.into());
+            }
+        }
     }
 
     /// Takes in a page with so many ones.
@@ -44,6 +111,9 @@ impl Occupancy {
     /// The ones there would be if the full pages were as full as the others: what the number of
     /// keys is estimated from.
     pub(crate) fn sound_ones(&self, geometry: &Geometry) -> Vec<u64> {
+        if self.sealed.is_some() {
+            return self.ones.clone();
+        }
         let cells = geometry.cells() / self.ones.len() as u64;
         let extrapolate = |(&ones, &full): (&u64, &u64)| match cells.saturating_sub(full) {
             0 => ones,
@@ -59,8 +129,11 @@ impl Occupancy {
 
     /// The false positive rate now: whatever falls into a full block is "maybe".
     pub(crate) fn rate_now(&self, geometry: &Geometry) -> f64 {
+        if let Some(sealed) = &self.sealed {
+            return sealed.rate();
+        }
         match geometry.layout() {
-            Layout::Rows | Layout::Flat => rate_at_fill(geometry, &self.ones),
+            Layout::Rows | Layout::Flat | Layout::Sealed => rate_at_fill(geometry, &self.ones),
             Layout::Page | Layout::Line => {
                 let full = self.full[0] as f64 / geometry.cells() as f64;
                 full + (1.0 - full) * rate_at_fill(geometry, &self.sound_ones(geometry))

@@ -6,6 +6,7 @@
 
 use super::estimate::estimate_keys;
 use crate::geometry::{Geometry, Layout};
+use crate::sealed;
 
 /// Rate of the textbook matrix, `rows` × `row_cells`, after `keys` distinct keys:
 /// (1 − (1 − 1/m)^n)^k.
@@ -104,6 +105,7 @@ pub fn false_positive_rate(geometry: &Geometry, keys: u64) -> f64 {
         Layout::Rows => rows_rate(rows, row_cells, keys),
         Layout::Flat => flat_rate(rows, row_cells, keys),
         Layout::Page | Layout::Line => blocked_rate(geometry.blocks(), rows, row_cells, keys),
+        Layout::Sealed => sealed::rate_of_filter(keys, geometry.blocks()),
     }
 }
 
@@ -135,6 +137,8 @@ pub fn rate_at_fill(geometry: &Geometry, ones: &[u64]) -> f64 {
             let keys = estimate_keys(geometry, ones).value.round().max(1.0);
             false_positive_rate(geometry, keys as u64)
         }
+        // A sealed filter has its keys counted.
+        Layout::Sealed => false_positive_rate(geometry, total),
     }
 }
 

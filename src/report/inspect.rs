@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file::{Health, Snapshot};
 use crate::format::{FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
 use crate::geometry::{CellKind, Geometry};
-use crate::plan::{self, Estimate, Occupancy};
+use crate::plan::{self, Estimate, Occupancy, SealedPages};
 use crate::random::uuid_text;
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
@@ -117,20 +117,48 @@ pub struct SegmentInspection {
     pub data_bytes: u64,
     /// Bytes of its two page tables.
     pub table_bytes: u64,
-    /// Cells that a key can fall on.
+    /// Cells that a key can fall on; of a sealed filter, the bits of its solutions.
     pub cells: u64,
-    /// Cells that are set.
+    /// Cells that are set; of a sealed filter, its keys.
     pub ones: u64,
     /// For the `rows` layout, the cells set in each row; for the others, in all.
     pub row_ones: Vec<u64>,
-    /// Share of the cells that are set.
+    /// Share of the cells that are set; of a sealed filter, keys for each bit.
     pub fill: f64,
-    /// Estimated number of keys in it, with its 95 % interval.
+    /// Estimated number of keys in it, with its 95 % interval; of a sealed filter, how many there are.
     pub keys: Estimate,
     /// The false positive rate now.
     pub rate_now: f64,
     /// The false positive rate at capacity.
     pub rate_at_capacity: Option<f64>,
+    /// What else there is to say of a sealed one.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub sealed: Option<SealedInspection>,
+}
+
+/// How the keys of a sealed filter are spread over its pages.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SealedInspection {
+    /// Bits of data per key, all of every page counted.
+    pub bits_per_key: Option<f64>,
+    /// Mean number of keys in a page.
+    pub keys_per_page: f64,
+    /// Fewest and most keys in a page that tells keys apart.
+    pub fewest_keys: u64,
+    /// See `fewest_keys`.
+    pub most_keys: u64,
+    /// Pages without keys: they answer "no".
+    pub empty_pages: u64,
+    /// Pages that answer "maybe" for every key: too many fell into them, or a repair gave them up.
+    pub maybe_pages: u64,
+    /// The page that answers "maybe" most often.
+    pub worst_page: u64,
+    /// Its keys.
+    pub worst_page_keys: u64,
+    /// Its rate.
+    pub worst_page_rate: f64,
 }
 
 /// Tells what a file is, from its headers and page tables: no data page is read, so that it takes
@@ -223,6 +251,25 @@ fn inspect_segment(segment: &SegmentRecord, counted: Occupancy) -> SegmentInspec
         rate_now: counted.rate_now(&geometry),
         rate_at_capacity: (segment.capacity != 0)
             .then(|| plan::false_positive_rate(&geometry, segment.capacity)),
+        sealed: counted.sealed.as_ref().map(|pages| inspect_sealed(segment, pages)),
         row_ones: counted.ones,
+    }
+}
+
+fn inspect_sealed(segment: &SegmentRecord, pages: &SealedPages) -> SealedInspection {
+    let (count, keys) = (segment.extent().pages as f64, segment.ones as f64);
+    let (worst_page, worst_page_keys) = pages.worst.unwrap_or((0, 0));
+    let fewest = pages.by_keys.iter().position(|&pages| pages != 0);
+    SealedInspection {
+        bits_per_key: (segment.ones != 0)
+            .then(|| 8.0 * segment.extent().data_bytes() as f64 / keys),
+        keys_per_page: keys / count,
+        fewest_keys: fewest.map_or(0, |keys| keys as u64),
+        most_keys: pages.by_keys.len().saturating_sub(1) as u64,
+        empty_pages: pages.by_keys.first().copied().unwrap_or(0),
+        maybe_pages: pages.maybe,
+        worst_page,
+        worst_page_keys: worst_page_keys.into(),
+        worst_page_rate: pages.worst_rate(),
     }
 }

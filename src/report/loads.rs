@@ -1,15 +1,15 @@
 //! How the keys are spread over the blocks, held against the law they should follow.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 #[cfg(feature = "files")]
 use std::path::Path;
 
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::error::Result;
-use crate::file::{FilePages, Pages, Snapshot, split_on_all_cores};
+use crate::file::{FilePages, Pages, Snapshot, split_on_all_cores, visit_table_until};
 use crate::format::SegmentRecord;
-use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES, SEALED_PAGE_BITS};
 use crate::plan::{LoadLaw, LoadVerdict};
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
@@ -95,10 +95,17 @@ fn loads_of_medium(medium: &dyn ReadMedium) -> Result<Vec<BlockLoads>> {
 }
 
 fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> Result<BlockLoads> {
-    let blocks = Blocks::new(&segment.geometry);
-    let counted = blocks.count(&FilePages::new(medium, index, segment.extent()))?;
+    let (counted, law) = if segment.geometry.layout() == Layout::Sealed {
+        let counted = sealed_loads(medium, segment)?;
+        let law = LoadLaw::of_keys(&counted);
+        (counted, law)
+    } else {
+        let blocks = Blocks::new(&segment.geometry);
+        let counted = blocks.count(&FilePages::new(medium, index, segment.extent()))?;
+        let law = LoadLaw::new(blocks.rows, blocks.row_cells, &counted);
+        (counted, law)
+    };
     let total: u64 = counted.iter().sum();
-    let law = LoadLaw::new(blocks.rows, blocks.row_cells, &counted);
     let bins = law.bins().into_iter().map(|Range { start, end }| LoadBin {
         first: start,
         last: end - 1,
@@ -125,6 +132,22 @@ fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> R
     })
 }
 
+/// How many pages of a sealed segment have how many keys: its page table tells.
+fn sealed_loads(medium: &dyn ReadMedium, segment: &SegmentRecord) -> Result<Vec<u64>> {
+    let mut counted = Vec::new();
+    visit_table_until(medium, segment, |entry| {
+        // A page with more than this many bits cannot be solved: how many more does not matter.
+        let keys = u64::from(entry.ones).min(SEALED_PAGE_BITS) as usize;
+        if keys >= counted.len() {
+            counted.resize(keys + 1, 0);
+        }
+        counted[keys] += 1;
+        ControlFlow::Continue(())
+    })
+    .map(drop)?;
+    Ok(counted)
+}
+
 /// The blocks of a geometry, or what takes their place.
 struct Blocks {
     /// Rows and cells of each row of one block.
@@ -143,7 +166,7 @@ impl Blocks {
     fn new(geometry: &Geometry) -> Self {
         let (rows, row_cells, span) = match geometry.layout() {
             Layout::Rows | Layout::Flat => (1, LINE_BLOCK_CELLS, LINE_BLOCK_CELLS),
-            Layout::Page | Layout::Line => {
+            Layout::Page | Layout::Line | Layout::Sealed => {
                 (geometry.row_count(), geometry.row_cells(), geometry.block_span())
             }
         };
@@ -156,7 +179,7 @@ impl Blocks {
                 };
                 (stretches, (in_row, geometry.row_cells() / span))
             }
-            Layout::Page | Layout::Line => (geometry.blocks(), (1, 1)),
+            Layout::Page | Layout::Line | Layout::Sealed => (geometry.blocks(), (1, 1)),
         };
         let words = span * u64::from(geometry.cell_kind().bits()) / 64;
         Blocks { rows, row_cells, blocks, words, whole, cells: geometry.cell_kind() }
@@ -198,7 +221,7 @@ impl Blocks {
     /// Cells of a word that are not zero.
     fn ones(&self, word: u64) -> u32 {
         match self.cells {
-            CellKind::Plain => word.count_ones(),
+            CellKind::Plain | CellKind::Sealed => word.count_ones(),
             CellKind::Counting => {
                 ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones()
             }

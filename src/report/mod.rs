@@ -8,7 +8,7 @@ mod pages;
 mod verify;
 
 pub use explain::{Detail, Explained, explain_bytes};
-pub use inspect::{Inspection, SegmentInspection, inspect_bytes};
+pub use inspect::{Inspection, SealedInspection, SegmentInspection, inspect_bytes};
 pub use loads::{BlockLoads, LoadBin, block_loads_bytes};
 pub use pages::{PageInspection, inspect_pages_bytes};
 pub use verify::{Verification, verify_bytes};

@@ -8,7 +8,7 @@ use super::shape::{BLOCK_SLOTS, MOST_BLOCKS, PARTS, Part, Shape};
 use super::{fingerprint_of, row_of};
 
 /// Room for the slots of any page, a power of two so that a masked number is always within it.
-pub(super) const SLOTS: usize = 1 << 15;
+pub(crate) const SLOTS: usize = 1 << 15;
 
 const _: () = assert!((MOST_BLOCKS * BLOCK_SLOTS) as usize <= SLOTS);
 
@@ -20,9 +20,9 @@ const LANES: usize = 3;
 
 /// An equation: of a key before banding, of a slot after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Equation {
+pub(crate) struct Equation {
     /// Coefficients of 64 slots, the first one in bit 0, which is set; 0 where there is no equation.
-    pub(super) row: u64,
+    pub(crate) row: u64,
     /// The fingerprint in the upper half; in the lower one the slot that a key's row starts at. It
     /// means nothing in the equation of a slot.
     both: u64,
@@ -30,33 +30,33 @@ pub(super) struct Equation {
 
 impl Equation {
     #[inline(always)]
-    pub(super) fn new(row: u64, fingerprint: u32, start: u32) -> Self {
+    pub(crate) fn new(row: u64, fingerprint: u32, start: u32) -> Self {
         Equation { row, both: u64::from(fingerprint) << 32 | u64::from(start) }
     }
 
     /// What the columns must give.
     #[inline(always)]
-    pub(super) fn fingerprint(&self) -> u32 {
+    pub(crate) fn fingerprint(&self) -> u32 {
         (self.both >> 32) as u32
     }
 
     /// The slot that the row starts at.
     #[inline(always)]
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.both as u32 as usize
     }
 }
 
 /// The equations of a page, and memory for them.
-pub(super) struct System {
+pub(crate) struct System {
     /// Those of its keys.
-    pub(super) keys: Vec<Equation>,
+    pub(crate) keys: Vec<Equation>,
     /// Those of its slots, as far as it has some.
-    pub(super) slots: Box<[Equation; SLOTS]>,
+    pub(crate) slots: Box<[Equation; SLOTS]>,
 }
 
 impl System {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let slots = vec![Equation::default(); SLOTS].into_boxed_slice();
         let Ok(slots) = slots.try_into() else { unreachable!("it has this length") };
         System { keys: Vec::with_capacity(SLOTS), slots }
@@ -66,7 +66,7 @@ impl System {
 /// The equations of sorted values, in the order of their starts. `below[j]` of the values are in
 /// parts below part j.
 #[inline(always)]
-pub(super) fn prepare(
+pub(crate) fn prepare(
     values: &[u64],
     below: &[u32; PARTS + 1],
     shape: &Shape,
@@ -87,7 +87,7 @@ pub(super) fn prepare(
 ///
 /// The starts are at most 64 below `slots`.
 #[inline(always)]
-pub(super) fn band(keys: &[Equation], taken: &mut [Equation; SLOTS], slots: usize) -> bool {
+pub(crate) fn band(keys: &[Equation], taken: &mut [Equation; SLOTS], slots: usize) -> bool {
     taken[..slots].fill(Equation::default());
     let Some((first, rest)) = keys.split_first_chunk::<LANES>() else {
         return keys.iter().all(|&key| insert(key, taken));

@@ -5,16 +5,20 @@ use super::shape::{FEWEST_BLOCKS, HEADER_WORDS, MOST_BLOCKS, PARTS, Shape};
 use crate::error::{Error, Result};
 
 /// Bytes of the header.
-pub(super) const HEADER_BYTES: usize = 4 * HEADER_WORDS as usize;
+pub(crate) const HEADER_BYTES: usize = 4 * HEADER_WORDS as usize;
 
 /// Offset of the bends in a page.
-pub(super) const BENDS_OFFSET: usize = 3;
+pub(crate) const BENDS_OFFSET: usize = 3;
 
 /// Number of blocks in the header of a page without keys.
 const EMPTY: u16 = 0;
 
 /// Number of blocks in the header of a page that holds no system and answers "maybe" for every key.
-pub(super) const MAYBE: u16 = 0xffff;
+pub(crate) const MAYBE: u16 = 0xffff;
+
+/// CRC-32 of a page of zeros (F-61), and of one that answers "maybe" for every key (F-148).
+pub(crate) const EMPTY_PAGE_CRC: u32 = 0xc71c_0011;
+pub(crate) const MAYBE_PAGE_CRC: u32 = 0xd86d_75d0;
 
 /// The first bend of every page that has some.
 const FIRST_BEND: i8 = -12;
@@ -47,7 +51,7 @@ pub(crate) struct Solved {
 }
 
 impl Solved {
-    pub(super) fn new(shape: &Shape, bends: [i8; PARTS + 1]) -> Self {
+    pub(crate) fn new(shape: &Shape, bends: [i8; PARTS + 1]) -> Self {
         Solved { blocks: shape.blocks() as u16, bends }
     }
 
@@ -63,14 +67,14 @@ impl Solved {
 
     /// Most keys that such a page can hold (F-144).
     pub(crate) fn most_keys(&self) -> u32 {
-        super::page::most_keys(self.blocks())
+        super::shape::most_keys(self.blocks())
     }
 
-    pub(super) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         Shape::of_blocks(self.blocks())
     }
 
-    pub(super) fn bends(&self) -> &[i8; PARTS + 1] {
+    pub(crate) fn bends(&self) -> &[i8; PARTS + 1] {
         &self.bends
     }
 
@@ -147,8 +151,17 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether a page table can say this of a page (F-148).
+    pub(crate) fn is_possible_entry(crc: u32, keys: u32) -> bool {
+        let most = super::shape::most_keys(MOST_BLOCKS);
+        match keys {
+            0 => crc == EMPTY_PAGE_CRC,
+            _ => keys <= most || crc == MAYBE_PAGE_CRC,
+        }
+    }
+
     /// Writes the header. All bytes of the page that it does not name become zero.
-    pub(super) fn encode(&self, page: &mut PageBytes) {
+    pub(crate) fn encode(&self, page: &mut PageBytes) {
         page.fill(0);
         match self {
             Header::Empty => {}
@@ -162,11 +175,4 @@ impl Header {
             }
         }
     }
-}
-
-/// A page that answers "maybe" for every key, for a repair to put in the place of a damaged one.
-pub(crate) fn maybe_page() -> Box<PageBytes> {
-    let mut page = Box::new([0; _]);
-    Header::Maybe.encode(&mut page);
-    page
 }

@@ -10,39 +10,29 @@
 //! | --- | --- |
 //! | `shape` | blocks and columns of a page, and where a band starts |
 //! | `header` | what the first bytes of a page say, and which pages there are |
-//! | `page`, `banding`, `solution` | keys → the bytes of one page |
-//! | `build`, `delivery` | hashes → all pages, on several threads |
-//! | `place`, `query` | hash → the words to look at; look-ups singly and in batches |
-//! | `kernel` | the inner loops for each kind of processor |
+//! | `banding`, `solution` | the equations of a page's keys → its words |
+//! | `place` | hash → the words of its page to look at |
 //! | `plan`, `rate` | capacity and rate → number of pages, and what to expect of it |
 //!
-//! Everything here is pure: bytes and words in memory, no files.
+//! Everything here is pure: bytes and words in memory, no files. Kernels build pages and look keys up
+//! in them (`kernel::sealed`), the builder makes files of them (`builder::sealed`).
 
-mod banding;
-mod build;
-mod delivery;
-mod header;
-mod kernel;
-mod page;
-mod place;
+pub(crate) mod banding;
+pub(crate) mod header;
+pub(crate) mod place;
 mod plan;
-mod query;
 mod rate;
-mod shape;
-mod solution;
-#[cfg(test)]
-mod tests;
+pub(crate) mod shape;
+pub(crate) mod solution;
 
-pub(crate) use build::{Build, Built, PageRun};
-pub(crate) use header::{Header, Solved, maybe_page};
-pub(crate) use page::{PageOutcome, Scratch, build_page};
-pub(crate) use plan::{HIGHEST_RATE, LOWEST_RATE, SealedPlan};
-pub(crate) use query::Query;
+pub(crate) use header::{EMPTY_PAGE_CRC, Header, MAYBE_PAGE_CRC};
+pub(crate) use plan::pages_for;
+pub use plan::{HIGHEST_SEALED_RATE, LOWEST_SEALED_RATE};
 pub(crate) use rate::{rate_of_filter, rate_of_keys};
 
 use std::sync::atomic::AtomicU64;
 
-use crate::geometry::{PAGE_BYTES, reduce};
+use crate::geometry::{PAGE_BYTES, SEALED_PAGE_BITS, reduce};
 use crate::hash::split_mix;
 
 /// Words of 64 bits in a page.
@@ -53,6 +43,8 @@ pub(crate) type PageBytes = [u8; PAGE_BYTES as usize];
 
 /// A page in mapped memory, little-endian, which other processes may write at any time.
 pub(crate) type PageInMap = [AtomicU64; PAGE_WORDS];
+
+const _: () = assert!((shape::WORDS * shape::BLOCK_SLOTS) as u64 == SEALED_PAGE_BITS);
 
 /// The page of a hash among the `pages` of a filter (F-140).
 #[inline(always)]
@@ -69,12 +61,12 @@ pub(crate) fn value_of(hash: u64) -> u64 {
 
 /// The coefficients of a key from its start on; the first is always 1 (F-143).
 #[inline(always)]
-fn row_of(value: u64) -> u64 {
+pub(crate) fn row_of(value: u64) -> u64 {
     split_mix(value, 0) | 1
 }
 
 /// What the columns of a key's equation must give: column k bit k (F-143).
 #[inline(always)]
-fn fingerprint_of(value: u64) -> u32 {
+pub(crate) fn fingerprint_of(value: u64) -> u32 {
     value as u32
 }

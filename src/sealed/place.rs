@@ -11,7 +11,7 @@ use super::{PageInMap, fingerprint_of, row_of};
 /// Column k of the equation is the words `words[0] + k`, `words[1] + k` and `words[2] + k`. They are in
 /// the page for every column, whatever bytes stood in it when this was made: kernels rely on that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The first columns of the three blocks that the band covers, in words of 32 bits from the start
     /// of the page.
     words: [u32; 3],
@@ -34,7 +34,7 @@ impl Place {
     /// The place of a value in a page, of which `two_bytes` reads any two in a row. Nothing of the page
     /// is read twice to the same end, so that it does not matter if others write it.
     #[inline(always)]
-    pub(super) fn of(
+    pub(crate) fn of(
         page: &PageInMap,
         value: u64,
         two_bytes: impl Fn(&PageInMap, usize) -> [u8; 2],
@@ -50,7 +50,7 @@ impl Place {
     }
 
     /// The place of a value in a page of a shape and without bends.
-    pub(super) fn unbent(shape: &Shape, value: u64) -> Self {
+    pub(crate) fn unbent(shape: &Shape, value: u64) -> Self {
         Self::in_shape(shape, shape.part(part_of(value), 0, 0).start(value), value)
     }
 
@@ -74,37 +74,37 @@ impl Place {
 
     /// The first columns of the three blocks, in words of 32 bits from the start of the page.
     #[inline(always)]
-    pub(super) fn words(&self) -> [u32; 3] {
+    pub(crate) fn words(&self) -> [u32; 3] {
         self.words
     }
 
     /// Number of columns.
     #[inline(always)]
-    pub(super) fn columns(&self) -> u32 {
+    pub(crate) fn columns(&self) -> u32 {
         self.columns
     }
 
     /// The coefficients for each of the three blocks.
     #[inline(always)]
-    pub(super) fn rows(&self) -> [u32; 3] {
+    pub(crate) fn rows(&self) -> [u32; 3] {
         self.rows
     }
 
     /// What the columns must give.
     #[inline(always)]
-    pub(super) fn fingerprint(&self) -> u32 {
+    pub(crate) fn fingerprint(&self) -> u32 {
         self.fingerprint
     }
 
     /// The last word of the page that the look-up reads.
     #[inline(always)]
-    pub(super) fn last_word(&self) -> u32 {
+    pub(crate) fn last_word(&self) -> u32 {
         self.words[2] + self.columns.saturating_sub(1)
     }
 }
 
 /// A word of 64 bits of a page.
 #[inline(always)]
-pub(super) fn load(page: &PageInMap, word: usize) -> u64 {
+pub(crate) fn load(page: &PageInMap, word: usize) -> u64 {
     u64::from_le(page[word % page.len()].load(Ordering::Relaxed))
 }

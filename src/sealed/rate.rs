@@ -1,8 +1,7 @@
 //! False positive rates of pages and filters.
 
 use super::header::{Header, Solved};
-use super::page::{least_blocks, most_keys};
-use super::shape::{BLOCK_SLOTS, MOST_BLOCKS, PARTS, Shape};
+use super::shape::{BLOCK_SLOTS, MOST_BLOCKS, PARTS, Shape, least_blocks, most_keys};
 
 /// How many blocks a page has beyond the fewest, on average, by its number of keys: rows depend on one
 /// another more often the more there are. Measured, linear in between; `blocks_beyond_the_fewest` in

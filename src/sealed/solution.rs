@@ -7,7 +7,7 @@ use super::shape::{BLOCK_SLOTS, MOST_COLUMNS, Shape};
 
 /// Solves a banded system and writes the blocks behind the header.
 #[inline(always)]
-pub(super) fn solve(system: &System, shape: &Shape, page: &mut PageBytes) {
+pub(crate) fn solve(system: &System, shape: &Shape, page: &mut PageBytes) {
     let columns = shape.columns_of(shape.blocks() - 1);
     debug_assert!(columns <= MOST_COLUMNS);
     match columns.div_ceil(8) {

@@ -163,6 +163,7 @@ impl<M: Medium> Engine<M> {
         let mask_bits = match self.superblock.cells {
             CellKind::Plain => slot.newest().geometry.row_count(),
             CellKind::Counting => COUNTING_MASK_BITS,
+            CellKind::Sealed => unreachable!("no writer opens a sealed file"),
         };
         let early = number != slot.epoch && self.medium.sabotaged(Sabotage::ReuseHalfEarly);
         let half = if early { slot.epoch } else { number };

@@ -175,6 +175,7 @@ impl<M: Medium> Engine<M> {
         match self.superblock.cells {
             CellKind::Plain => self.sync_bits(mark)?,
             CellKind::Counting => self.sync_counters(mark)?,
+            CellKind::Sealed => unreachable!("no writer opens a sealed file"),
         }
         self.mark.store(mark, Ordering::Release);
         self.counters.flushed();

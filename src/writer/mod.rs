@@ -22,6 +22,7 @@ mod proof;
 mod recovery;
 mod repair;
 mod rollover;
+mod sealed;
 mod segment;
 mod spill;
 mod stats;

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::proof::Proof;
-use super::{Engine, lock, restore_slots};
+use super::{Engine, load_durable, lock, restore_slots, sealed};
 use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS, read_table_as_it_is};
 use crate::format::{Epoch, Record, SLOTS_TO_CLOSE, SegmentRecord, Slot, State};
-use crate::geometry::Geometry;
+use crate::geometry::{CellKind, Geometry};
 use crate::storage::{Map, Medium};
 
 /// What a repair found and did.
@@ -32,6 +32,9 @@ pub(crate) struct Repaired {
 impl<M: Medium> Engine<M> {
     /// Opens a damaged medium, mends what can be mended and closes it in good order.
     pub(crate) fn repair(medium: M) -> Result<Repaired> {
+        if load_durable(&medium)?.superblock.cells == CellKind::Sealed {
+            return sealed::repair(&medium);
+        }
         let (engine, loaded, table) = Self::prepare(medium, SLOTS_TO_CLOSE, |medium, record| {
             read_table_as_it_is(medium, record)
         })?;

@@ -263,7 +263,7 @@ fn next_plan(superblock: &Superblock, slot: &Slot) -> Result<Plan> {
     let index = slot.segments.len() as u32;
     let layout = match slot.newest().geometry.layout() {
         // Lines and pages are chosen by the rate, which gets tighter.
-        Layout::Line | Layout::Page => None,
+        Layout::Line | Layout::Page | Layout::Sealed => None,
         layout => Some(layout),
     };
     plan::growth_plan(superblock.capacity, superblock.target_rate, index, layout)

@@ -5,7 +5,7 @@ use byteorder::{ByteOrder, LittleEndian as Le};
 use super::{Explainer, Walk};
 use crate::error::Error;
 use crate::format::{
-    CRC_OFFSET, Field, Form, GROWING, JOURNAL_OFFSET, JOURNAL_STEP, MAX_JOURNAL_BYTES,
+    CRC_OFFSET, Field, Form, GROWING, JOURNAL_OFFSET, JOURNAL_STEP, MAX_JOURNAL_BYTES, SEALED,
     SEGMENT_FIELDS, SLOT_FIELDS, SLOT_OFFSETS, SUPERBLOCK_FIELDS, Slot, Superblock, offsets,
     with_ends,
 };
@@ -43,9 +43,12 @@ impl Explainer<'_> {
         })?;
         let journal_bytes = Le::read_u64(&bytes[offsets::JOURNAL_BYTES..]);
         let room = self.length.saturating_sub(JOURNAL_OFFSET);
+        let incompatible = Le::read_u32(&bytes[offsets::INCOMPATIBLE..]);
         Ok(Parameters {
             cells: if Le::read_u32(&bytes[offsets::CELL_BITS..]) == CellKind::Counting.bits() {
                 CellKind::Counting
+            } else if incompatible & SEALED != 0 {
+                CellKind::Sealed
             } else {
                 CellKind::Plain
             },
@@ -55,7 +58,7 @@ impl Explainer<'_> {
             } else {
                 0
             },
-            growing: Le::read_u32(&bytes[offsets::INCOMPATIBLE..]) & GROWING != 0,
+            growing: incompatible & GROWING != 0,
             reserved_in_use: decoded.as_ref().is_ok_and(Superblock::reserved_in_use),
             superblock: decoded.ok(),
         })

@@ -43,6 +43,7 @@ impl Epochs {
         let epoch = |slot: &Slot, number: u64, salt: u64| match cells {
             CellKind::Plain => Epoch::plain(number, salt, slot.newest().geometry.row_count()),
             CellKind::Counting => Epoch::counting(number, salt),
+            CellKind::Sealed => Epoch::plain(number, salt, 1),
         };
         let mut epochs =
             Epochs { half, current: None, older: None, newer: Vec::new(), clean: false };
@@ -63,7 +64,7 @@ impl Epochs {
             for (number, salt) in lost.into_iter().filter(|(number, _)| here(*number)) {
                 match cells {
                     CellKind::Counting => epochs.newer.push(Epoch::counting(number, salt)),
-                    CellKind::Plain => {
+                    CellKind::Plain | CellKind::Sealed => {
                         let all = (1..=MAX_ROWS).map(|rows| Epoch::plain(number, salt, rows));
                         epochs.newer.extend(all);
                     }
@@ -224,7 +225,7 @@ impl Explainer<'_> {
     /// What records of changes are called in this file (F-75).
     fn change(&self) -> &'static str {
         match self.cells {
-            CellKind::Plain => "key",
+            CellKind::Plain | CellKind::Sealed => "key",
             CellKind::Counting => "change",
         }
     }
@@ -254,7 +255,7 @@ impl Explainer<'_> {
             None => "no record of this epoch".into(),
         };
         let fields: &'static [_] = match self.cells {
-            CellKind::Plain => &RECORD_FIELDS,
+            CellKind::Plain | CellKind::Sealed => &RECORD_FIELDS,
             CellKind::Counting => &COUNTING_RECORD_FIELDS,
         };
         let start = record_range(layout, epochs.half, index, 1).start;

@@ -9,6 +9,8 @@ use crate::format::{
     validate_extents,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::sealed::Header;
+use crate::sealed::header::HEADER_BYTES;
 
 /// Pages that are read at once.
 const CHUNK_PAGES: u64 = 64;
@@ -181,7 +183,7 @@ impl Explainer<'_> {
             return Ok(());
         }
         if !self.table_verdict(segment, extent)?.0 {
-            return self.pages(&name, extent, (Page::Unchecked, 0, pages));
+            return self.pages(&name, extent, expected.cells, (Page::Unchecked, 0, pages));
         }
         let mut run: Option<(Page, u64, u64)> = None;
         let mut bytes = vec![0; (CHUNK_PAGES.min(pages) * PAGE_BYTES) as usize];
@@ -198,43 +200,75 @@ impl Explainer<'_> {
             {
                 let judged = expected.judge(page, bytes, PageEntry::decode(entry));
                 let single = self.detail == Detail::Everything;
+                if single && expected.cells == CellKind::Sealed && judged == Page::Exact {
+                    self.sealed_page(&name, extent, page, bytes)?;
+                    continue;
+                }
                 match &mut run {
                     Some((state, _, count)) if *state == judged && !single => *count += 1,
                     _ => {
                         if let Some(run) = run.replace((judged, page, 1)) {
-                            self.pages(&name, extent, run)?;
+                            self.pages(&name, extent, expected.cells, run)?;
                         }
                     }
                 }
             }
         }
         match run {
-            Some(run) => self.pages(&name, extent, run),
+            Some(run) => self.pages(&name, extent, expected.cells, run),
             None => Ok(()),
         }
+    }
+
+    /// A sealed page by itself: its header and the words behind it.
+    fn sealed_page(&mut self, name: &str, extent: Extent, page: u64, bytes: &[u8]) -> Walk {
+        let (start, end) = (page_at(extent, page), page_at(extent, page + 1));
+        let words = start + HEADER_BYTES as u64;
+        let Some(header) = bytes.try_into().ok().and_then(|page| Header::decode(page).ok()) else {
+            unreachable!("a page that is as its entry says has a header (F-148)")
+        };
+        let (what, note) = describe(&header);
+        self.tell(start..words, name, format!("page {page}, header"), what, note)?;
+        let note = "the solution of its keys' equations, as its entry says (F-60, F-146)";
+        self.tell(words..end, name, format!("page {page}, words"), "solution", note)
     }
 
     fn pages(
         &mut self,
         name: &str,
         extent: Extent,
+        cells: CellKind,
         (page, first, count): (Page, u64, u64),
     ) -> Walk {
         let range = page_at(extent, first)..page_at(extent, first + count);
-        let (value, note) = match page {
-            Page::Exact => ("cells", "as their entries say (F-60)"),
-            Page::Journalled => ("cells", "as entries and journal say (F-92, F-98)"),
-            Page::Unverifiable => {
-                ("cells", "not verifiable: more than entries and journal explain (F-94)")
-            }
-            Page::Changed => {
-                ("cells", "not what their entries say: changed since the slot (F-92, F-98)")
-            }
-            Page::Damaged => ("cells", "wrong: damaged, not what was written (F-83, F-93)"),
-            Page::Unchecked => ("cells", "not checked: their page table is damaged"),
+        let note = match page {
+            Page::Exact => "as their entries say (F-60)",
+            Page::Journalled => "as entries and journal say (F-92, F-98)",
+            Page::Unverifiable => "not verifiable: more than entries and journal explain (F-94)",
+            Page::Changed => "not what their entries say: changed since the slot (F-92, F-98)",
+            Page::Damaged => "wrong: damaged, not what was written (F-83, F-93)",
+            Page::Unchecked => "not checked: their page table is damaged",
+        };
+        let value = match cells {
+            CellKind::Plain | CellKind::Counting => "cells",
+            CellKind::Sealed => "solutions",
         };
         self.tell(range, name, format!("pages {}", span(first, count)), value, note)
     }
+}
+
+/// What a sealed page says in its header, and what follows from it (F-141, F-148).
+fn describe(header: &Header) -> (String, String) {
+    let what = match header {
+        Header::Empty => "no key".into(),
+        Header::Maybe => "no solution".into(),
+        Header::Solved(solved) => {
+            let (blocks, columns) = (solved.blocks(), solved.columns());
+            let bends = solved.bends().map(|bend| bend.to_string()).join(" ");
+            format!("{blocks} blocks of {columns} columns or one more, bends {bends}")
+        }
+    };
+    (what, format!("answers \"maybe\" for {:.3e} of absent keys (F-148)", header.rate()))
 }
 
 fn page_at(extent: Extent, page: u64) -> u64 {
@@ -258,13 +292,13 @@ impl Expected<'_> {
             return Page::Damaged;
         }
         let Some(judge) = self.judge else {
-            return match PageEntry::of(bytes, self.cells) == expected {
+            return match expected.is_of(bytes, self.cells) {
                 true => Page::Exact,
                 false if self.open => Page::Changed,
                 false => Page::Damaged,
             };
         };
-        let as_tabled = || PageEntry::of(bytes, self.cells) == expected;
+        let as_tabled = || expected.is_of(bytes, self.cells);
         match judge.judge(page, bytes, expected) {
             Verdict::Exact if self.open && !as_tabled() => Page::Journalled,
             Verdict::Exact => Page::Exact,

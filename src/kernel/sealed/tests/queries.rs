@@ -4,9 +4,10 @@ use memmap2::MmapMut;
 use rustix::mm::{MprotectFlags, mprotect};
 
 use super::{in_map, reference, values};
+use crate::geometry::PAGE_BYTES;
 use crate::hash::split_mix;
-use crate::sealed::kernel::Kernel;
-use crate::sealed::query::Query;
+use crate::kernel::sealed::Kernel;
+use crate::kernel::sealed::Query;
 use crate::sealed::*;
 
 /// A multiple of the system's page size, whatever that is.

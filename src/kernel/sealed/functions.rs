@@ -28,7 +28,7 @@ macro_rules! kernel_functions {
             hash: impl FnMut(usize) -> u64,
             found: &mut [bool],
         ) {
-            crate::sealed::query::ring(
+            crate::kernel::sealed::query::ring(
                 pages,
                 hash,
                 found,

@@ -1,20 +1,20 @@
 //! How long things take. Not run by themselves:
 //!
 //! ```text
-//! cargo test --release --lib sealed::tests::speed -- --ignored --nocapture --test-threads 1
+//! cargo test --release --lib kernel::sealed::tests::speed -- --ignored --nocapture --test-threads 1
 //! ```
 
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::builder::sealed::pages::{Build, PageRun};
 use crate::geometry::Geometry;
+use crate::geometry::PAGE_BYTES;
 use crate::hash::split_mix;
 use crate::kernel::Cells;
-use crate::sealed::build::Build;
-use crate::sealed::kernel::Kernel;
-use crate::sealed::plan::SealedPlan;
-use crate::sealed::query::Query;
+use crate::kernel::sealed::Kernel;
+use crate::kernel::sealed::Query;
 use crate::sealed::*;
 use crate::storage::{FileMap, Map};
 
@@ -55,7 +55,7 @@ fn pages_of(map: &FileMap) -> &[PageInMap] {
 #[ignore = "a benchmark"]
 fn building() {
     for (keys, rate) in [(10_000_000, 0.01), (10_000_000, 1e-6)] {
-        let pages = SealedPlan::new(keys, rate).unwrap().pages();
+        let pages = pages_for(keys, rate).unwrap();
         let time = least(|| {
             let mut hashes: Vec<u64> = (0..keys).map(key).collect();
             let start = now();
@@ -80,7 +80,7 @@ fn peak() -> u64 {
 #[cfg(target_os = "linux")]
 fn large_build() {
     let keys = 200_000_000;
-    let pages = SealedPlan::new(keys, 0.01).unwrap().pages();
+    let pages = pages_for(keys, 0.01).unwrap();
     let before = peak();
     // As a program has them that does not know how many will come.
     let mut pieces: Vec<Vec<u64>> = Vec::new();
@@ -90,7 +90,7 @@ fn large_build() {
     let start = std::time::Instant::now();
     let pieces = pieces.iter_mut().map(|piece| &mut piece[..]);
     let mut crc = crc32fast::Hasher::new();
-    let write = |run: build::PageRun<'_>| {
+    let write = |run: PageRun<'_>| {
         crc.update(run.pages.as_flattened());
         Ok(())
     };
@@ -144,7 +144,7 @@ fn in_batches(contains: impl Fn(&[u64], &mut [bool]), first: u64) -> f64 {
 fn looking_up() {
     let mut built = vec![[0; PAGE_BYTES as usize]; PAGES as usize];
     let mut hashes: Vec<u64> = (0..PAGES * KEYS).map(key).collect();
-    let write = |run: build::PageRun<'_>| {
+    let write = |run: PageRun<'_>| {
         built[run.first as usize..][..run.pages.len()].copy_from_slice(run.pages);
         Ok(())
     };
@@ -189,7 +189,7 @@ fn looking_up() {
         for word in 0..bytes / 8 {
             map.store(word, split_mix(word as u64, 11));
         }
-        let cells = Cells::new(Geometry::page(7, pages).unwrap(), map, 1).unwrap();
+        let cells = Cells::new(Geometry::page(7, pages).unwrap(), map).unwrap();
         println!(
             "  `page` layout: singly {:.1} ns, one by one {:.1} ns, in batches {:.1} ns",
             singly(|hash| cells.contains(hash), absent),

@@ -1,41 +1,46 @@
 //! Measured rates and sizes against what the plan says.
 
 use super::{in_map, values};
-use crate::error::Error;
-use crate::sealed::build::Build;
+use crate::builder::sealed::pages::{Build, PageRun};
+use crate::error::{Error, Result};
+use crate::geometry::Layout;
+use crate::geometry::PAGE_BYTES;
+use crate::kernel::sealed::{Kernel, Query};
+use crate::kernel::sealed::{Scratch, build_page};
+use crate::plan::{HIGHEST_SEALED_RATE, LOWEST_SEALED_RATE, Plan};
 use crate::sealed::header::Header;
-use crate::sealed::page::{Scratch, build_page, least_blocks};
-use crate::sealed::plan::{HIGHEST_RATE, LOWEST_RATE, SealedPlan};
-use crate::sealed::query::Query;
-use crate::sealed::rate::{rate_of_filter, rate_of_keys};
-use crate::sealed::shape::part_of;
+use crate::sealed::shape::{least_blocks, part_of};
 use crate::sealed::*;
+
+fn sealed_plan(capacity: u64, rate: f64) -> Result<Plan> {
+    Plan::new(capacity, rate, Some(Layout::Sealed))
+}
 
 /// What was built as planned.
 struct Filter {
-    plan: SealedPlan,
+    plan: Plan,
     pages: Vec<PageInMap>,
     /// The mean of the rates that the pages' headers tell.
     rate: f64,
 }
 
-fn build(plan: SealedPlan, hashes: &mut [u64]) -> Filter {
+fn build(plan: Plan, hashes: &mut [u64]) -> Filter {
     let mut pages = Vec::new();
     let mut rates = 0.0;
-    let write = |run: build::PageRun<'_>| {
+    let write = |run: PageRun<'_>| {
         rates += run.pages.iter().map(|page| Header::decode(page).unwrap().rate()).sum::<f64>();
         pages.extend(run.pages.iter().map(|page| *in_map(page)));
         Ok(())
     };
-    let built = Build::new(plan.pages()).threads(2).run([hashes], write).unwrap();
-    assert_eq!((built.keys, built.maybe_pages), (plan.capacity(), 0));
+    let built = Build::new(plan.geometry().pages()).threads(2).run([hashes], write).unwrap();
+    assert_eq!((built.keys, built.maybe_pages), (plan.capacity().unwrap(), 0));
     Filter { plan, rate: rates / pages.len() as f64, pages }
 }
 
 impl Filter {
     /// The share of hashes that it reports.
     fn reported(&self, hashes: &[u64]) -> f64 {
-        let query = Query::new(self.plan.pages(), self.plan.capacity());
+        let query = Query::new(self.plan.geometry().pages(), self.plan.capacity().unwrap());
         let mut found = vec![false; hashes.len()];
         query.contains_batch(&self.pages, |at| hashes[at], &mut found);
         found.iter().filter(|&&found| found).count() as f64 / hashes.len() as f64
@@ -47,13 +52,14 @@ fn a_million_keys_have_the_rate_that_was_asked_for() {
     for (rate, absent) in
         [(0.3, 400_000), (0.0625, 2_000_000), (0.01, 4_000_000), (0.001, 8_000_000)]
     {
-        let plan = SealedPlan::new(1_000_000, rate).unwrap();
+        let plan = sealed_plan(1_000_000, rate).unwrap();
         let mut hashes = values(1_000_000, 1);
-        let filter = build(plan, &mut hashes);
+        let filter = build(plan.clone(), &mut hashes);
         assert_eq!(filter.reported(&hashes), 1.0, "no key is lost");
         // The last step to a whole number of pages can lower the rate by this much.
-        let step = 1.5 * (1.0 / rate).ln() / plan.pages() as f64;
-        let (expected, measured) = (plan.expected_rate(), filter.reported(&values(absent, 2)));
+        let step = 1.5 * (1.0 / rate).ln() / plan.geometry().pages() as f64;
+        let (expected, measured) =
+            (plan.expected_rate().unwrap(), filter.reported(&values(absent, 2)));
         println!("asked {rate}, expected {expected}, pages {}, measured {measured}", filter.rate);
         assert!(expected <= rate && expected > rate * (1.0 - step));
         assert!((filter.rate / expected - 1.0).abs() < 0.006, "{} for {expected}", filter.rate);
@@ -66,7 +72,7 @@ fn a_million_keys_have_the_rate_that_was_asked_for() {
 /// The whole of what is promised of size and rate. Takes some minutes:
 ///
 /// ```text
-/// cargo test --release --lib sealed::tests::rates::ten_million -- --ignored --nocapture
+/// cargo test --release --lib kernel::sealed::tests::rates::ten_million -- --ignored --nocapture
 /// ```
 #[test]
 #[ignore = "takes minutes"]
@@ -81,10 +87,10 @@ fn ten_million_keys_have_the_size_and_the_rate_that_are_promised() {
         (1e-6, 20.7, 400),
     ];
     for (rate, most_bits, rounds) in promised {
-        let plan = SealedPlan::new(10_000_000, rate).unwrap();
+        let plan = sealed_plan(10_000_000, rate).unwrap();
         let bits = plan.bits_per_key().unwrap();
         let mut hashes = values(10_000_000, 1);
-        let filter = build(plan, &mut hashes);
+        let filter = build(plan.clone(), &mut hashes);
         assert_eq!(filter.reported(&hashes), 1.0, "no key is lost");
         let reported = (0..rounds).map(|round| filter.reported(&values(1_000_000, 100 + round)));
         let measured = reported.sum::<f64>() / rounds as f64;
@@ -92,7 +98,7 @@ fn ten_million_keys_have_the_size_and_the_rate_that_are_promised() {
             "asked {rate}: {bits:.3} bits per key ({:.4} times the limit), expected {:.4}, by the \
              headers {:.4}, measured {:.4} times what was asked",
             bits / (1.0 / rate).log2(),
-            plan.expected_rate() / rate,
+            plan.expected_rate().unwrap() / rate,
             filter.rate / rate,
             measured / rate,
         );
@@ -107,28 +113,29 @@ fn ten_million_keys_have_the_size_and_the_rate_that_are_promised() {
 fn plans_keep_to_the_sizes_that_are_promised() {
     for (rate, most_bits) in [(0.01, 6.85), (0.001, 10.25), (1e-4, 13.75), (1e-6, 20.7)] {
         for capacity in [10_000_000, 200_000_000, 10_000_000_000] {
-            let plan = SealedPlan::new(capacity, rate).unwrap();
+            let plan = sealed_plan(capacity, rate).unwrap();
             assert!(plan.bits_per_key().unwrap() <= most_bits);
-            assert!(plan.expected_rate() <= rate && plan.expected_rate() > 0.99 * rate);
+            assert!(
+                plan.expected_rate().unwrap() <= rate
+                    && plan.expected_rate().unwrap() > 0.99 * rate
+            );
             // The fewest pages.
-            assert!(rate_of_filter(capacity, plan.pages() - 1) > rate);
-            assert_eq!(plan.data_bytes(), 4096 * plan.pages());
+            assert!(rate_of_filter(capacity, plan.geometry().pages() - 1) > rate);
+            assert_eq!(plan.data_bytes(), 4096 * plan.geometry().pages());
         }
     }
 }
 
 #[test]
 fn tiny_sets_are_one_page() {
-    for capacity in [0, 1, 2, 100, 1000] {
-        for rate in [LOWEST_RATE, 1e-6, 0.01, HIGHEST_RATE] {
-            assert_eq!(SealedPlan::new(capacity, rate).unwrap().pages(), 1);
+    for capacity in [1, 2, 100, 1000] {
+        for rate in [LOWEST_SEALED_RATE, 1e-6, 0.01, HIGHEST_SEALED_RATE] {
+            assert_eq!(sealed_plan(capacity, rate).unwrap().geometry().pages(), 1);
         }
     }
-    let plan = SealedPlan::new(0, 0.01).unwrap();
-    assert_eq!((plan.expected_rate(), plan.bits_per_key()), (0.0, None));
-    let plan = SealedPlan::new(4_700, 0.01).unwrap();
-    assert_eq!(plan.pages(), 1);
-    assert!((0.005..0.01).contains(&plan.expected_rate()));
+    let plan = sealed_plan(4_700, 0.01).unwrap();
+    assert_eq!(plan.geometry().pages(), 1);
+    assert!((0.005..0.01).contains(&plan.expected_rate().unwrap()));
 }
 
 #[test]
@@ -139,23 +146,23 @@ fn impossible_plans_are_refused() {
         (1000, -0.1),
         (1000, f64::NAN),
         (1000, f64::INFINITY),
-        (1000, HIGHEST_RATE * 1.001),
-        (1000, LOWEST_RATE * 0.999),
+        (1000, HIGHEST_SEALED_RATE * 1.001),
+        (1000, LOWEST_SEALED_RATE * 0.999),
         (1 << 40, 1e-7),
         (u64::MAX, 0.4),
     ];
     for (capacity, rate) in refused {
-        let error = SealedPlan::new(capacity, rate).unwrap_err();
+        let error = sealed_plan(capacity, rate).unwrap_err();
         let expected = "false positive rate";
         assert!(matches!(error, Error::Parameter { name, .. } if name == expected), "{error}");
     }
     for (capacity, rate) in [(1 << 56, 0.4), (1 << 50, 0.01)] {
-        let error = SealedPlan::new(capacity, rate).unwrap_err();
+        let error = sealed_plan(capacity, rate).unwrap_err();
         assert!(matches!(error, Error::Parameter { name: "capacity", .. }), "{error}");
     }
-    let most = SealedPlan::new(1 << 29, LOWEST_RATE).unwrap();
-    assert!(most.expected_rate() <= LOWEST_RATE);
-    assert!(SealedPlan::new((1 << 29) + 1, LOWEST_RATE).is_err());
+    let most = sealed_plan(1 << 29, LOWEST_SEALED_RATE).unwrap();
+    assert!(most.expected_rate().unwrap() <= LOWEST_SEALED_RATE);
+    assert!(sealed_plan((1 << 29) + 1, LOWEST_SEALED_RATE).is_err());
 }
 
 /// The table of extra blocks against pages that are built.
@@ -221,7 +228,7 @@ fn f148_a_header_tells_the_rate_of_its_page() {
         let outcome = build_page(&mut skewed, &mut Scratch::new(), &mut page);
         assert!(!outcome.is_maybe());
         let map = in_map(&page);
-        let kernel = kernel::Kernel::choose();
+        let kernel = Kernel::choose();
         let absent = values(asked, 4);
         let reported = absent.iter().filter(|&&value| kernel.contains(&map, value)).count() as f64;
         let measured = reported / asked as f64;
@@ -234,7 +241,7 @@ fn f148_a_header_tells_the_rate_of_its_page() {
 /// Prints the table in `rate`:
 ///
 /// ```text
-/// cargo test --release --lib sealed::tests::rates::blocks -- --ignored --nocapture
+/// cargo test --release --lib kernel::sealed::tests::rates::blocks -- --ignored --nocapture
 /// ```
 #[test]
 #[ignore = "prints a table"]

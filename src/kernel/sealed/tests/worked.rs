@@ -1,10 +1,11 @@
 //! The worked numbers of the specification (F-149).
 
 use super::{in_map, reference};
+use crate::geometry::PAGE_BYTES;
 use crate::hash::Hasher;
+use crate::kernel::sealed::Kernel;
+use crate::kernel::sealed::{PageOutcome, Scratch, build_page};
 use crate::sealed::header::Header;
-use crate::sealed::kernel::Kernel;
-use crate::sealed::page::{PageOutcome, Scratch, build_page};
 use crate::sealed::*;
 
 fn value(key: &[u8]) -> u64 {

@@ -6,14 +6,14 @@
 //! the same whatever the order, the repetitions, the shares and the number of threads.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::delivery::Delivery;
-use super::page::{PageOutcome, Scratch, build_page};
-use super::{PageBytes, page_of, value_of};
 use crate::error::Result;
 use crate::geometry::PAGE_BYTES;
+use crate::kernel::sealed::{PageOutcome, Scratch, build_page};
+use crate::sealed::{PageBytes, page_of, value_of};
 
 /// Most regions, which is most places that sorting writes to at the same time.
 const MOST_REGIONS: u64 = 1 << 9;
@@ -36,7 +36,7 @@ pub(crate) struct PageRun<'a> {
 
 /// What became of all pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Built {
+pub(crate) struct PageCounts {
     /// Distinct keys.
     pub(crate) keys: u64,
     /// Pages without keys.
@@ -47,12 +47,20 @@ pub(crate) struct Built {
     pub(crate) bandings: u64,
 }
 
-impl Built {
+impl PageCounts {
     pub(super) fn add(&mut self, page: &PageOutcome) {
         self.keys += u64::from(page.keys);
         self.empty_pages += u64::from(page.keys == 0);
         self.maybe_pages += u64::from(page.is_maybe());
         self.bandings += u64::from(page.bandings);
+    }
+
+    /// Adds those of other pages.
+    pub(super) fn add_all(&mut self, other: &PageCounts) {
+        self.keys += other.keys;
+        self.empty_pages += other.empty_pages;
+        self.maybe_pages += other.maybe_pages;
+        self.bandings += other.bandings;
     }
 }
 
@@ -93,23 +101,10 @@ impl Build {
         &self,
         hashes: impl IntoIterator<Item = &'a mut [u64]>,
         write: impl FnMut(PageRun<'_>) -> Result<()> + Send,
-    ) -> Result<Built> {
-        let pieces: Vec<_> = hashes.into_iter().collect();
-        let count: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let share = count.div_ceil(SHARES_OF_A_THREAD * self.threads);
-        let share = share.clamp(LEAST_SHARE, MOST_SHARE);
-        let shares = pieces.into_iter().flat_map(|piece| piece.chunks_mut(share));
-        let mut shares: Vec<_> =
-            shares.map(|hashes| Share { hashes, starts: Vec::new() }).collect();
-
+    ) -> Result<PageCounts> {
+        let mut shares = shares(hashes, self.threads);
         let regions = Regions::new(self);
-        let unsorted = Mutex::new(shares.iter_mut());
-        on_threads(self.threads, || {
-            let mut sorted = Vec::new();
-            while let Some(share) = take(&unsorted) {
-                share.sort(&regions, &mut sorted);
-            }
-        });
+        sort_shares(&mut shares, &regions, self.threads);
 
         let delivery = Delivery::new(regions.count, write);
         let next = Mutex::new(0..regions.count);
@@ -128,17 +123,12 @@ impl Build {
 }
 
 /// The next item, for one of several threads.
-fn take<T>(items: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    lock(items).next()
-}
-
-/// A thread that panicked has left nothing half done that another one relies on.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn take<T>(items: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    items.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
 
 /// Does work on this thread and on as many others as the system has to give.
-fn on_threads(threads: usize, work: impl Fn() + Sync) {
+pub(super) fn on_threads(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
             if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
@@ -150,17 +140,22 @@ fn on_threads(threads: usize, work: impl Fn() + Sync) {
 }
 
 /// How pages are grouped.
-struct Regions {
+pub(super) struct Regions {
     /// All pages of the filter, and the first and number of those that are built.
     pages: u64,
     first: u64,
     length: u64,
     /// A region is 2^this pages; the last one may have fewer.
     shift: u32,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl Regions {
+    /// So many parts of all hashes, of equal length: a filter of as many pages has one in each.
+    pub(super) fn parts(count: u64) -> Self {
+        Regions { pages: count, first: 0, length: count, shift: 0, count: count as usize }
+    }
+
     fn new(build: &Build) -> Self {
         let length = build.range.end - build.range.start;
         let shift = length.div_ceil(MOST_REGIONS).max(1).next_power_of_two().trailing_zeros();
@@ -184,10 +179,33 @@ impl Regions {
 }
 
 /// Some of the hashes.
-struct Share<'a> {
+pub(super) struct Share<'a> {
     hashes: &'a mut [u64],
     /// Once they are sorted, the hashes of region r are those from `starts[r]` to `starts[r + 1]`.
     starts: Vec<u32>,
+}
+
+/// Cuts pieces of hashes into shares that threads sort one at a time.
+pub(super) fn shares<'a>(
+    hashes: impl IntoIterator<Item = &'a mut [u64]>,
+    threads: usize,
+) -> Vec<Share<'a>> {
+    let pieces: Vec<_> = hashes.into_iter().collect();
+    let count: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let share = count.div_ceil(SHARES_OF_A_THREAD * threads).clamp(LEAST_SHARE, MOST_SHARE);
+    let shares = pieces.into_iter().flat_map(|piece| piece.chunks_mut(share));
+    shares.map(|hashes| Share { hashes, starts: Vec::new() }).collect()
+}
+
+/// Sorts shares by region, on several threads.
+pub(super) fn sort_shares(shares: &mut [Share<'_>], regions: &Regions, threads: usize) {
+    let unsorted = Mutex::new(shares.iter_mut());
+    on_threads(threads, || {
+        let mut sorted = Vec::new();
+        while let Some(share) = take(&unsorted) {
+            share.sort(regions, &mut sorted);
+        }
+    });
 }
 
 impl Share<'_> {
@@ -211,7 +229,8 @@ impl Share<'_> {
         self.hashes.copy_from_slice(sorted);
     }
 
-    fn region(&self, region: usize) -> &[u64] {
+    /// The hashes of a region, once they are sorted.
+    pub(super) fn region(&self, region: usize) -> &[u64] {
         &self.hashes[self.starts[region] as usize..self.starts[region + 1] as usize]
     }
 }

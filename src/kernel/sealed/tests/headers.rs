@@ -2,8 +2,9 @@
 
 use super::values;
 use crate::error::Error;
+use crate::geometry::PAGE_BYTES;
+use crate::kernel::sealed::{Scratch, build_page};
 use crate::sealed::header::Header;
-use crate::sealed::page::{Scratch, build_page};
 use crate::sealed::shape::{FEWEST_BLOCKS, MOST_BLOCKS, Shape};
 use crate::sealed::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::build::{Built, PageRun, lock};
+use super::pages::{PageCounts, PageRun};
 use crate::error::Result;
 
 /// Hands regions on in order, whichever thread has built them.
@@ -17,14 +17,15 @@ struct DeliveryState<W> {
     /// The region whose turn it is.
     next: usize,
     /// What came of those before it; no other follows an error.
-    result: Result<Built>,
+    result: Result<PageCounts>,
     /// Whether a thread ended before its turn came.
     lost: bool,
 }
 
 impl<W: FnMut(PageRun<'_>) -> Result<()>> Delivery<W> {
     pub(super) fn new(count: usize, write: W) -> Self {
-        let state = DeliveryState { write, next: 0, result: Ok(Built::default()), lost: false };
+        let state =
+            DeliveryState { write, next: 0, result: Ok(PageCounts::default()), lost: false };
         Delivery { state: Mutex::new(state), changed: Condvar::new(), count }
     }
 
@@ -34,7 +35,7 @@ impl<W: FnMut(PageRun<'_>) -> Result<()>> Delivery<W> {
     }
 
     /// What came of all regions.
-    pub(super) fn finish(self) -> Result<Built> {
+    pub(super) fn finish(self) -> Result<PageCounts> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(state.next == self.count || state.result.is_err(), "every region was delivered");
         state.result
@@ -84,7 +85,8 @@ impl<W: FnMut(PageRun<'_>) -> Result<()>> Drop for Turn<'_, W> {
     fn drop(&mut self) {
         // Building it panicked, or writing it did: the others must not wait for ever.
         if !self.over {
-            lock(&self.delivery.state).lost = true;
+            let state = self.delivery.state.lock();
+            state.unwrap_or_else(PoisonError::into_inner).lost = true;
             self.delivery.changed.notify_all();
         }
     }

@@ -1,10 +1,11 @@
 //! Look-ups, singly and many at a time.
 
-use super::kernel::{Kernel, prefetch};
-use super::page::least_blocks;
-use super::place::Place;
-use super::shape::{MOST_BLOCKS, Shape};
-use super::{PageInMap, page_of, value_of};
+use super::{Kernel, prefetch};
+use crate::kernel::Cells;
+use crate::sealed::place::Place;
+use crate::sealed::shape::Shape;
+use crate::sealed::{PageInMap, page_of, value_of};
+use crate::storage::Map;
 
 /// How many keys after a batch has asked for the header of a key's page it asks for the key's words,
 /// and after how many more it looks at them. The headers of all pages fall into one set of the
@@ -50,14 +51,13 @@ impl Query {
     }
 
     pub(super) fn with_kernel(pages: u64, keys: u64, kernel: Kernel) -> Self {
-        let mean = u32::try_from(keys / pages.max(1)).unwrap_or(u32::MAX);
-        let shape = Shape::of_blocks(least_blocks(mean).min(MOST_BLOCKS));
+        let shape = Shape::of_keys(keys / pages.max(1));
         let guesses = std::array::from_fn(|number| {
             let middle = (2 * number as u64 + 1) << (63 - GUESS_BITS);
             let first = Place::unbent(&shape, middle).words()[0];
             (first.saturating_sub(GUESS_MARGIN) / GUESS_WORDS) as u8
         });
-        let words = 3 * shape.columns_of(shape.blocks() - 1) + 2 * GUESS_MARGIN;
+        let words = shape.words_of_band() + 2 * GUESS_MARGIN;
         Query { kernel, lines: words.div_ceil(LINE_WORDS), guesses }
     }
 
@@ -129,5 +129,29 @@ pub(super) fn ring(
             prefetch(page, 0);
             headers[turn] = (page, value_of(hash));
         }
+    }
+}
+
+impl<Q: Map> Cells<Q> {
+    /// Says how many keys a sealed filter has, which makes look-ups in it faster.
+    pub(crate) fn expect_keys(&mut self, keys: u64) {
+        if let Some(query) = &mut self.sealed {
+            **query = Query::new(self.geometry.pages(), keys);
+        }
+    }
+
+    /// What look-ups in the pages need to know.
+    #[inline(always)]
+    pub(in crate::kernel) fn sealed(&self) -> &Query {
+        let Some(query) = &self.sealed else { unreachable!("cells with this kernel have it") };
+        query
+    }
+
+    /// The pages that keys fall into.
+    #[inline(always)]
+    pub(in crate::kernel) fn sealed_pages(&self) -> &[PageInMap] {
+        let pages = self.geometry.blocks() as usize;
+        // SAFETY: the words hold all pages of the geometry (`Cells::new`), for as long as this value.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), pages) }
     }
 }

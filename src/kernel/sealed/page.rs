@@ -1,13 +1,10 @@
 //! The keys of one page → its bytes (F-144 to F-147).
 
-use super::PageBytes;
-use super::banding::System;
-use super::header::{Header, Solved};
-use super::kernel::Kernel;
-use super::shape::{BLOCK_SLOTS, FEWEST_BLOCKS, MOST_BLOCKS, PARTS, Shape, part_of};
-
-/// Slots that a page has more than keys, at least.
-const SPARE_SLOTS: u32 = 4;
+use super::Kernel;
+use crate::sealed::PageBytes;
+use crate::sealed::banding::System;
+use crate::sealed::header::{Header, Solved};
+use crate::sealed::shape::{MOST_BLOCKS, PARTS, Shape, least_blocks, part_of};
 
 /// Values that are sorted by counting them; with more, repetitions aside, a page cannot be solved.
 const MOST_COUNTED: usize = 1 << 15;
@@ -15,16 +12,6 @@ const MOST_COUNTED: usize = 1 << 15;
 /// Values of equal leading bits that are sorted by insertion. Values are mixed hashes; more than this
 /// in one place were crafted, and insertion would take a time that grows with their square.
 const MOST_INSERTED: u16 = 48;
-
-/// Most keys that a page of this number of blocks can hold.
-pub(super) fn most_keys(blocks: u32) -> u32 {
-    blocks * BLOCK_SLOTS - SPARE_SLOTS
-}
-
-/// Fewest blocks of a page with this number of keys.
-pub(super) fn least_blocks(keys: u32) -> u32 {
-    keys.saturating_add(SPARE_SLOTS).div_ceil(BLOCK_SLOTS).max(FEWEST_BLOCKS)
-}
 
 /// What became of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +124,7 @@ fn without_repetitions(values: &mut [u64]) -> &[u64] {
     &values[..kept]
 }
 
-/// Builds the page of some keys from their [values](super::value_of), which may come in any order and
+/// Builds the page of some keys from their [values](crate::sealed::value_of), which may come in any order and
 /// repeatedly, and are left in any order.
 ///
 /// The bytes are a function of the set of values alone.

@@ -1,4 +1,4 @@
-//! The inner loops for each kind of processor, and which to take.
+//! The inner loops of the sealed kind: building a page, look-ups singly and in batches.
 
 #[macro_use]
 mod functions;
@@ -11,7 +11,11 @@ mod avx512;
 mod neon;
 #[cfg(not(target_arch = "x86_64"))]
 mod none;
+mod page;
 mod portable;
+mod query;
+#[cfg(test)]
+mod tests;
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use neon as simd;
@@ -25,16 +29,18 @@ use none as simd;
 #[cfg(target_arch = "x86_64")]
 use {avx2 as simd, avx512 as wide};
 
-use super::banding::System;
-use super::shape::{PARTS, Shape};
-use super::{PageBytes, PageInMap};
+use std::sync::atomic::AtomicU64;
 
-/// Environment variable that, set to `portable`, keeps handles from using SIMD instructions, and,
-/// set to `simd`, from using the widest ones.
-const KERNEL_VARIABLE: &str = "BLOOMFILE_KERNEL";
+pub(crate) use page::{PageOutcome, Scratch, build_page};
+pub(crate) use query::Query;
+
+pub(crate) use super::choice::Instructions as Kernel;
+use crate::sealed::banding::System;
+use crate::sealed::shape::{PARTS, Shape};
+use crate::sealed::{PageBytes, PageInMap};
 
 /// Calls a function of a kernel's module.
-macro_rules! with_kernel {
+macro_rules! with_sealed_kernel {
     ($kernel:expr, $name:ident ( $($argument:expr),* )) => {
         match $kernel {
             Kernel::Portable => portable::$name($($argument),*),
@@ -44,17 +50,6 @@ macro_rules! with_kernel {
             Kernel::Wide => unsafe { wide::$name($($argument),*) },
         }
     };
-}
-
-/// The inner loops that suit this processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kernel {
-    /// For any processor.
-    Portable,
-    /// AVX2, NEON.
-    Simd,
-    /// AVX-512.
-    Wide,
 }
 
 impl Kernel {
@@ -71,15 +66,8 @@ impl Kernel {
 
     /// The best one that the environment allows.
     pub(super) fn choose() -> Self {
-        let most = match std::env::var_os(KERNEL_VARIABLE) {
-            Some(name) if name == "portable" => Kernel::Portable,
-            Some(name) if name == "simd" => Kernel::Simd,
-            _ => Kernel::Wide,
-        };
-        Self::found()
-            .filter(|&kernel| kernel as u8 <= most as u8)
-            .last()
-            .unwrap_or(Kernel::Portable)
+        let most = Self::allowed();
+        Self::found().filter(|&kernel| kernel <= most).last().unwrap_or(Kernel::Portable)
     }
 
     /// Bands the equations of sorted values, of which `below[j]` are in parts below part j; false if
@@ -92,18 +80,18 @@ impl Kernel {
         bends: &[i8; PARTS + 1],
         system: &mut System,
     ) -> bool {
-        with_kernel!(self, band(values, below, shape, bends, system))
+        with_sealed_kernel!(self, band(values, below, shape, bends, system))
     }
 
     /// Solves a banded system and writes the words behind the header.
     pub(super) fn solve(self, system: &System, shape: &Shape, page: &mut PageBytes) {
-        with_kernel!(self, solve(system, shape, page));
+        with_sealed_kernel!(self, solve(system, shape, page));
     }
 
     /// Whether a page may hold a value.
     #[inline]
     pub(super) fn contains(self, page: &PageInMap, value: u64) -> bool {
-        with_kernel!(self, contains(page, value))
+        with_sealed_kernel!(self, contains(page, value))
     }
 
     /// Whether the page of each hash, given by `hash` in order, may hold it.
@@ -114,29 +102,13 @@ impl Kernel {
         hash: impl FnMut(usize) -> u64,
         found: &mut [bool],
     ) {
-        with_kernel!(self, contains_batch(pages, hash, found));
+        with_sealed_kernel!(self, contains_batch(pages, hash, found));
     }
 }
 
 /// Asks for the cache line of a word of 32 bits of a page.
 #[inline(always)]
-pub(super) fn prefetch(page: &PageInMap, word: u32) {
-    let address = page.as_ptr().wrapping_byte_add(4 * word as usize);
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64, and a prefetch of any address only ever is a hint.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch of any address only ever is a hint.
-    unsafe {
-        std::arch::asm!(
-            "prfm pldl1keep, [{address}]",
-            address = in(reg) address,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
+fn prefetch(page: &PageInMap, word: u32) {
+    let line: *const AtomicU64 = page.as_ptr();
+    crate::storage::prefetch(line.wrapping_byte_add(4 * word as usize));
 }

@@ -13,8 +13,8 @@ mod worked;
 
 use std::sync::atomic::AtomicU64;
 
-use super::{PAGE_WORDS, PageBytes, PageInMap};
 use crate::hash::split_mix;
+use crate::sealed::{PAGE_WORDS, PageBytes, PageInMap};
 
 /// Distinct values without a pattern.
 fn values(number: u64, seed: u64) -> Vec<u64> {

@@ -1,15 +1,15 @@
 //! Building many pages: the same bytes whatever the way.
 
 use super::{reference, values};
+use crate::builder::sealed::pages::{Build, PageCounts};
 use crate::error::Error;
 use crate::hash::split_mix;
-use crate::sealed::build::{Build, Built};
+use crate::kernel::sealed::PageOutcome;
 use crate::sealed::header::Header;
-use crate::sealed::page::PageOutcome;
 use crate::sealed::*;
 
 /// Builds a range of pages and checks what `write` is shown.
-fn build(hashes: &mut [u64], build: &Build, first: u64) -> (Vec<PageBytes>, Built) {
+fn build(hashes: &mut [u64], build: &Build, first: u64) -> (Vec<PageBytes>, PageCounts) {
     let mut pages = Vec::new();
     let mut outcomes: Vec<PageOutcome> = Vec::new();
     let pieces = hashes.chunks_mut(hashes.len().div_ceil(3).max(1));
