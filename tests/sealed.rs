@@ -435,9 +435,12 @@ fn all_bytes_are_explained() {
 fn skewed_keys_give_maybe_pages_that_are_counted() {
     let folder = Folder::new();
     let path = folder.at("skewed.bloom");
-    for (count, in_page, maybe) in
-        [(10_000u64, 10_000u64, 0), (40_000, 40_000, 1), (100_000, 50_000, 2), (100_000, 100_000, 1)]
-    {
+    for (count, in_page, maybe) in [
+        (10_000u64, 10_000u64, 0),
+        (40_000, 40_000, 1),
+        (100_000, 50_000, 2),
+        (100_000, 100_000, 1),
+    ] {
         let pages = 64;
         let geometry = Geometry::sealed(pages).unwrap();
         // The first so many hashes fall into page 0, the next into page 1 and so on.
@@ -580,4 +583,86 @@ fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(1024 * line.trim_end_matches("kB").trim().parse::<u64>().ok()?)
+}
+
+const GOLDEN: &str = include_str!("golden/README.md");
+
+/// Name, pages (0: as many as the keys need at 1 %), seed and number of keys of a golden file.
+const SAMPLES: [(&str, u64, u64, u64); 4] = [
+    ("sealed-empty", 1, 0, 0),
+    ("sealed-one", 0, 0, 1),
+    ("sealed-thousands", 0, 42, 20_000),
+    ("sealed-maybe", 1, 0, 40_000),
+];
+
+fn golden_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.bloom"))
+}
+
+fn golden_key(number: u64) -> String {
+    format!("key-{number}")
+}
+
+fn make_golden((_, pages, seed, count): (&str, u64, u64, u64), path: &Path) {
+    let options = match pages {
+        0 => options(),
+        pages => Options::new().geometry(Geometry::sealed(pages).unwrap()),
+    };
+    let options = options
+        .seed(seed)
+        .uuid(*b"golden bloomfile")
+        .metadata("keys", "key-0, key-1 …")
+        .metadata("source", "tests/sealed.rs");
+    let mut builder = options.start_build(path).unwrap();
+    // Backwards, and some of them again: no byte depends on that.
+    builder.extend((0..count).rev().chain(0..count / 3).map(golden_key));
+    builder.finish().unwrap();
+}
+
+#[test]
+fn golden_files_are_made_again_byte_for_byte() {
+    let folder = Folder::new();
+    for sample in SAMPLES {
+        let path = folder.at(sample.0);
+        make_golden(sample, &path);
+        let (made, golden) =
+            (std::fs::read(&path).unwrap(), std::fs::read(golden_path(sample.0)).unwrap());
+        assert!(made == golden, "{}", sample.0);
+    }
+}
+
+#[test]
+fn golden_files_are_read_as_their_readme_says() {
+    let rows = support::table(GOLDEN, "sealed files");
+    assert_eq!(rows.len(), SAMPLES.len());
+    for row in rows {
+        let (name, path) = (row[0], golden_path(row[0]));
+        let number = |at: usize| row[at].parse::<u64>().unwrap();
+        let inspection = inspect(&path).unwrap();
+        let segment = &inspection.segments[0];
+        let sealed = segment.sealed.as_ref().unwrap();
+        assert_eq!((segment.pages, inspection.seed), (number(1), number(2)), "{name}");
+        assert_eq!((segment.adds, segment.ones), (number(3), number(3)), "{name}");
+        assert_eq!(sealed.maybe_pages, number(4), "{name}");
+        assert_eq!(inspection.metadata["source"], "tests/sealed.rs");
+        assert!(verify(&path).unwrap().is_sound(), "{name}");
+        let reader = Reader::open(&path).unwrap();
+        assert!((0..number(3)).all(|number| reader.contains(golden_key(number))), "{name}");
+        let absent = (0..1000).map(|number| format!("absent-{number}"));
+        let reported: Vec<String> = absent.filter(|key| reader.contains(key)).collect();
+        assert_eq!(reported.len() as u64, number(5), "{name}");
+        assert_eq!(reported.first().map_or("none", String::as_str), row[6], "{name}");
+    }
+}
+
+/// Writes golden files that are added; one that is there is never changed.
+#[test]
+#[ignore = "writes into the source tree: cargo test --test sealed write_missing -- --ignored"]
+fn write_missing_golden_files() {
+    for sample in SAMPLES {
+        let path = golden_path(sample.0);
+        if !path.exists() {
+            make_golden(sample, &path);
+        }
+    }
 }

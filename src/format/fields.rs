@@ -123,7 +123,12 @@ pub(crate) const SLOT_FIELDS: [Field; 20] = [
 ];
 
 pub(crate) const SEGMENT_FIELDS: [Field; 10] = [
-    field("layout", SEGMENT_LAYOUT, Form::Number, "1 rows, 2 flat, 3 page, 4 line (F-50)"),
+    field(
+        "layout",
+        SEGMENT_LAYOUT,
+        Form::Number,
+        "1 rows, 2 flat, 3 page, 4 line, 5 sealed (F-50)",
+    ),
     field("rows", SEGMENT_ROWS, Form::Number, "k"),
     field("blocks", SEGMENT_BLOCKS, Form::Number, "B"),
     field("row_cells", SEGMENT_ROW_CELLS, Form::Number, "w"),
@@ -142,7 +147,7 @@ pub(crate) const SEGMENT_FIELDS: [Field; 10] = [
 
 pub(crate) const ENTRY_FIELDS: [Field; 2] = [
     field("crc", 0, Form::Hex, "CRC-32 of the page"),
-    field("ones", 4, Form::Number, "cells of the page that are not zero"),
+    field("ones", 4, Form::Number, "cells of the page that are not zero; sealed: its keys (F-148)"),
 ];
 
 pub(crate) const RECORD_FIELDS: [Field; 2] = [

@@ -8,6 +8,34 @@ use crate::kernel::sealed::{PageOutcome, Scratch, build_page};
 use crate::sealed::header::Header;
 use crate::sealed::*;
 
+const SPEC: &str = include_str!("../../../../format-spec.md");
+
+/// The rows of a table of the specification.
+fn spec_table(name: &str) -> Vec<Vec<&'static str>> {
+    let (_, rest) = SPEC.split_once(&format!("### Table: {name}\n")).unwrap();
+    let rows = rest.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+fn number(text: &str) -> u64 {
+    let text = text.replace(',', "");
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+        None => text.parse().unwrap(),
+    }
+}
+
+/// The page's header as the specification draws it (F-141).
+#[test]
+fn f141_fields_of_a_page() {
+    let rows = spec_table("sealed page");
+    let fields: Vec<(u64, u64)> = rows.iter().map(|row| (number(row[0]), number(row[1]))).collect();
+    assert_eq!(fields, [(0, 2), (2, 1), (3, 17), (20, 4076)]);
+    assert_eq!(crate::sealed::header::BENDS_OFFSET, 3);
+    assert_eq!(crate::sealed::header::HEADER_BYTES, 20);
+}
+
 fn value(key: &[u8]) -> u64 {
     value_of(Hasher::new(0).hash(key))
 }
@@ -30,6 +58,8 @@ fn f149_a_value_and_its_row() {
 /// Keys, blocks, columns, the first block that has one more, bandings, CRC-32 of the page.
 #[test]
 fn f149_pages_of_numbers() {
+    let table = spec_table("worked sealed");
+    assert_eq!(table.len(), 5);
     let worked = [
         (0, 0, 0, 0, 0, 0xc71c_0011),
         (100, 32, 31, 5, 1, 0x7549_3413),
@@ -37,7 +67,14 @@ fn f149_pages_of_numbers() {
         (20_000, 641, 1, 263, 12, 0x63b3_3b7a),
         (40_000, 0, 0, 0, 0, 0xd86d_75d0),
     ];
-    for (keys, blocks, columns, wide_from, bandings, crc) in worked {
+    for (row, (keys, ..)) in table.iter().zip(worked) {
+        assert_eq!(number(row[0]), keys, "the rows of the specification are these");
+    }
+    for ((keys, blocks, columns, wide_from, bandings, crc), row) in worked.into_iter().zip(&table) {
+        let blocks_stated = if keys == 40_000 { 0xffff } else { u64::from(blocks) };
+        assert_eq!((number(row[1]), number(row[2])), (blocks_stated, columns.into()));
+        assert!(row[3].is_empty() || number(row[3]) == u64::from(wide_from));
+        assert_eq!((number(row[4]), number(row[5])), (bandings.into(), crc.into()));
         for kernel in Kernel::found() {
             let (outcome, page) = page_of_numbers(keys, kernel);
             assert_eq!(outcome, PageOutcome { keys: keys as u32, blocks, bandings });
