@@ -59,4 +59,6 @@ fn a_cold_look_up_reads_one_page_or_one_for_each_row() {
     assert_eq!(page, [1; 8], "page");
     let rows = pages_read(&path, Geometry::rows(5, 1 << 24).unwrap()).unwrap();
     assert_eq!(rows, [5; 8], "rows");
+    let sealed = pages_read(&path, Geometry::sealed(1 << 12).unwrap()).unwrap();
+    assert_eq!(sealed, [1; 8], "sealed");
 }

@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::{Builder, Options, Plan, hash::Hasher};
+use bloomfile::{Builder, Built, Options, geometry::Layout, hash::Hasher};
 use clap::Args;
 use serde::Serialize;
 use tempfile::SpooledTempFile;
@@ -29,13 +29,19 @@ and --fpr.
 The file records --crlf, --trim, --lower, --hex and --encoding (keys.form and keys.encoding of its
 metadata), and add, remove, check and which read keys in this form without being told.
 
+A sealed filter takes about 70 % of the space and is never changed again: it can be neither added to
+nor merged, and a filter of another kind cannot be sealed without its keys. Its size follows from the
+number of distinct keys, and its bytes from the set of them, whatever their order.
+
 Besides the filter itself, which is mapped, it takes about 10 MiB of memory and 4 MiB for each
 core, up to 25 MiB for each core if the filter is large. Long keys and records of CSV take their length.
+The build of a sealed filter takes 9 bytes for each key, or --memory.
 
 Exit status: 0 done, 2 error, 129, 130 or 143 (128 + signal) when interrupted: no file is made then.
 
 Examples:
   bloomfile build words.bloom words.txt
+  bloomfile build words.bloom words.txt --sealed --memory 512MiB
   bloomfile build sums.bloom --hex SHA256SUMS --field 1 --delimiter ' '
   bloomfile build orders.bloom orders.csv --csv --field order_id --meta keys='order numbers'
   bloomfile build users.bloom events.jsonl --json-field user.id --encoding le64")]
@@ -49,6 +55,15 @@ pub(crate) struct BuildArgs {
 
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+
+    /// Never to be added to: least space, one page per look-up (--layout sealed)
+    #[arg(long, conflicts_with_all = ["rows", "row_bits", "layout", "journal"])]
+    pub(crate) sealed: bool,
+
+    /// Memory that the build of a sealed filter takes; hashes that it has no room for are kept in the
+    /// temporary folder (TMPDIR) [default: 1GiB]
+    #[arg(long, value_name = "SIZE", requires = "sealed", value_parser = units::parse_size)]
+    pub(crate) memory: Option<u64>,
 
     #[command(flatten)]
     pub(crate) new_file: NewFileArgs,
@@ -87,58 +102,125 @@ struct BuildOutput {
     capacity: Option<u64>,
     expected_rate: Option<f64>,
     file_bytes: u64,
+    sealed: bool,
+    maybe_pages: u64,
+}
+
+impl BuildArgs {
+    /// Whether a sealed filter is asked for, however that was said.
+    fn is_sealed(&self) -> bool {
+        self.sealed || self.shape.layout == Some(Layout::Sealed)
+    }
+
+    /// The library's options for it.
+    fn options(&self) -> Result<Options> {
+        let options = self.new_file.apply(self.shape.options(), self.form.into())?;
+        let options = if self.is_sealed() { options.sealed(true) } else { options };
+        Ok(match self.memory {
+            Some(bytes) => options.memory(bytes),
+            None => options,
+        })
+    }
 }
 
 pub(super) fn run(args: BuildArgs) -> Result<ExitCode> {
     let sources = keys::sources(Vec::new(), args.inputs.clone())?;
-    let form = args.form.into();
-    let format = Format::new(&args.records, form);
-    let options = args.new_file.apply(args.shape.options(), form)?;
+    let format = Format::new(&args.records, args.form.into());
+    let options = args.options()?;
+    if args.is_sealed() {
+        refuse_filters(&sources)?;
+    }
     let planned_before = args.shape.is_exact() || args.shape.capacity.is_some();
-    let (options, keys, builder) = if planned_before {
+    let (keys, builder) = if planned_before || args.is_sealed() {
         let mut filling = start(&options, &args)?;
         keys::visit(&sources, &format, args.print.quiet, &mut filling)?;
         let (builder, keys) = filling.finish();
-        (options, keys, builder)
+        if keys == 0 && !planned_before {
+            return Err(no_key(&args));
+        }
+        (keys, builder)
     } else {
         build_counted(options, &sources, &format, &args)?
     };
-    let failed = Failure::file(&args.file);
-    let plan = options.plan().map_err(&failed)?;
-    let adds = builder.adds();
-    builder.finish().map_err(&failed)?;
+    let built = builder.finish().map_err(Failure::file(&args.file))?;
     if !args.print.quiet {
-        warn_of_plan(&args.file, &plan, args.print.quiet);
-        warn_if_over_capacity(&args.file, adds, plan.capacity(), "build a larger one");
-        let file = text::path(&args.file);
-        let file_bytes = options.file_bytes().map_err(&failed)?;
-        if args.print.format.json {
-            output::json(&BuildOutput {
-                schema: 1,
-                file: args.file.display().to_string(),
-                keys,
-                new: adds,
-                capacity: plan.capacity(),
-                expected_rate: plan.expected_rate(),
-                file_bytes,
-            })?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let size = units::size(file_bytes);
-        let counted = match (planned_before, plan.capacity()) {
-            (false, Some(capacity)) => {
-                format!("; made for {}, repeats included", units::count(capacity))
-            }
-            _ => String::new(),
-        };
-        let (read, news) = (units::counted(keys, "key"), news(keys, adds));
-        output::line(format_args!("{file}: {read} read{news}{counted}; {size}"))?;
+        tell(&args, keys, planned_before, &built)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// What was built, with what is to be said against it.
+fn tell(args: &BuildArgs, keys: u64, planned_before: bool, built: &Built) -> Result<()> {
+    let plan = &built.plan;
+    warn_of_plan(&args.file, plan, args.print.quiet);
+    warn_if_over_capacity(&args.file, built.keys, plan.capacity(), "build a larger one");
+    if built.maybe_pages > 0 {
+        let pages = units::counted(built.maybe_pages, "page");
+        let message = format!(
+            "{pages} of {} got keys that cannot be told apart, and answer \"maybe\" for every key",
+            units::count(plan.geometry().pages())
+        );
+        output::warn(&args.file, message);
+    }
+    if args.print.format.json {
+        return output::json(&BuildOutput {
+            schema: 1,
+            file: args.file.display().to_string(),
+            keys,
+            new: built.keys,
+            capacity: plan.capacity(),
+            expected_rate: plan.expected_rate(),
+            file_bytes: built.file_bytes,
+            sealed: args.is_sealed(),
+            maybe_pages: built.maybe_pages,
+        });
+    }
+    let (file, size) = (text::path(&args.file), units::size(built.file_bytes));
+    let read = units::counted(keys, "key");
+    if args.is_sealed() {
+        let new = units::count(built.keys);
+        let bits = 8.0 * plan.data_bytes() as f64 / built.keys.max(1) as f64;
+        return output::line(format_args!(
+            "{file}: {read} read, {new} of them distinct; sealed, {bits:.2} bits per key; {size}"
+        ));
+    }
+    let counted = match (planned_before, plan.capacity()) {
+        (false, Some(capacity)) => {
+            format!("; made for {}, repeats included", units::count(capacity))
+        }
+        _ => String::new(),
+    };
+    let news = news(keys, built.keys);
+    output::line(format_args!("{file}: {read} read{news}{counted}; {size}"))
+}
+
+/// Refuses filters in the place of keys: what was added to one cannot be read out of it.
+fn refuse_filters(sources: &[Source]) -> Result<()> {
+    for source in sources {
+        let Source::File(path) = source else { continue };
+        // A pipe can be read only once.
+        let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        if is_file && bloomfile::report::inspect(path).is_ok() {
+            let message = "is a filter, and cannot be sealed without its keys: give the keys that it \
+                           was made of";
+            return Err(Failure::about(text::path(path), message));
+        }
+    }
+    Ok(())
+}
+
+fn no_key(args: &BuildArgs) -> Failure {
+    let message = "the inputs hold no key; give --capacity to make an empty filter";
+    Failure::about(text::path(&args.file), message)
+}
+
 fn start(options: &Options, args: &BuildArgs) -> Result<Filling> {
-    let start = || Ok(Filling::new(options.start_build(&args.file)?, &options.plan()?));
+    let start = || {
+        let builder = options.start_build(&args.file)?;
+        // A sealed filter has its hashes put in order when all are there.
+        let data_bytes = if args.is_sealed() { 0 } else { options.plan()?.data_bytes() };
+        Ok(Filling::new(builder, data_bytes))
+    };
     start().map_err(Failure::file(&args.file))
 }
 
@@ -151,7 +233,7 @@ fn build_counted(
     sources: &[Source],
     format: &Format,
     args: &BuildArgs,
-) -> Result<(Options, u64, Builder)> {
+) -> Result<(u64, Builder)> {
     // Everything that can be refused is refused before the keys are read: it takes a while to read a
     // long input, and then to learn that the target exists.
     drop(start(&options.clone().capacity(1), args)?);
@@ -159,13 +241,12 @@ fn build_counted(
     keys::visit(sources, format, args.print.quiet, &mut spool)?;
     let keys = spool.keys;
     if keys == 0 {
-        let message = "the inputs hold no key; give --capacity to make an empty filter";
-        return Err(Failure::about(text::path(&args.file), message));
+        return Err(no_key(args));
     }
     let options = options.capacity(keys);
     let mut filling = start(&options, args)?;
     spool.replay(|hashes| filling.add(hashes))?;
-    Ok((options, keys, filling.finish().0))
+    Ok((keys, filling.finish().0))
 }
 
 /// Adds keys to a filter under construction, many at a time.
@@ -178,10 +259,10 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(builder: Builder, plan: &Plan) -> Self {
+    fn new(builder: Builder, data_bytes: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (fewest, most) = (*HASHES_PER_THREAD.start(), *HASHES_PER_THREAD.end());
-        let most = (plan.data_bytes() / BYTES_PER_HASH).clamp(fewest, most) as usize * threads;
+        let most = (data_bytes / BYTES_PER_HASH).clamp(fewest, most) as usize * threads;
         Filling { builder, keys: 0, hashes: Vec::with_capacity(most), most }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bloomfile::{CellKind, Plan};
+use bloomfile::{CellKind, Plan, geometry::Layout};
 use clap::Args;
 use serde::Serialize;
 
@@ -64,6 +64,11 @@ pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
     args.kind.check()?;
     let options = args.new_file.apply(args.kind.apply(args.shape.options()), args.form.into())?;
     let failed = Failure::file(&args.file);
+    if args.shape.layout == Some(Layout::Sealed) {
+        let message =
+            "a sealed filter is made of all of its keys at once: use bloomfile build --sealed";
+        return Err(Failure::about(text::path(&args.file), message));
+    }
     let plan = options.plan().map_err(&failed)?;
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
     warn_of_plan(&args.file, &plan, args.print.quiet);

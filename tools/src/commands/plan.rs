@@ -64,7 +64,8 @@ pub(crate) struct PrecheckArgs {
 }
 
 /// Layouts in the order in which they are compared.
-const COMPARED: [Layout; 4] = [Layout::Line, Layout::Page, Layout::Rows, Layout::Flat];
+const COMPARED: [Layout; 5] =
+    [Layout::Line, Layout::Page, Layout::Rows, Layout::Flat, Layout::Sealed];
 
 /// Stages of growth that are shown: the last is for 255 times the keys of the first.
 const STAGES: usize = 8;
@@ -195,7 +196,7 @@ fn table(layouts: &[LayoutOutput], chosen: Layout) -> String {
         text += &format!(
             "{mark} {:<8}{:>5}{:>14.2}{:>12}{:>11}{:>13}{:>7}\n",
             layout.layout.name(),
-            layout.rows,
+            if layout.rows == 0 { "–".into() } else { layout.rows.to_string() },
             layout.bits_per_key.unwrap_or_default(),
             units::size(layout.data_bytes),
             units::percent(layout.expected_rate.unwrap_or_default()),
@@ -203,7 +204,7 @@ fn table(layouts: &[LayoutOutput], chosen: Layout) -> String {
             layout.pages_per_lookup,
         );
     }
-    text + "  * taken; choose another with --layout\n"
+    text + "  * taken; choose another with --layout. A sealed one is never added to\n"
 }
 
 impl PrecheckArgs {
@@ -307,7 +308,7 @@ impl Planned<'_> {
         let kind = &self.args.kind;
         PlanOutput {
             schema: 1,
-            kind: kind.kind,
+            kind: geometry.cell_kind(),
             cell_bits: geometry.cell_kind().bits(),
             when_full: kind.policy(),
             generations: kind.generations,
@@ -393,6 +394,10 @@ impl Planned<'_> {
             None => String::new(),
         };
         let first = if self.args.kind.grows() { " at first" } else { "" };
-        format!("{whole}{first}: {data} of data{parts}, {rest} of journal, tables and headers")
+        let other = match self.plan.geometry().layout() {
+            Layout::Sealed => "tables and headers",
+            _ => "journal, tables and headers",
+        };
+        format!("{whole}{first}: {data} of data{parts}, {rest} of {other}")
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bloomfile::{ops::Repair, report::Health};
+use bloomfile::{CellKind, ops::Repair, report::Health};
 use clap::Args;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use crate::{text, units};
 A copy of the file, or building it again from its keys, is better: use repair where there is
 neither. It changes FILE in place and cannot be undone, so keep a copy of the damaged file.
 
-Every page that fails its checksum is set to all ones: the filter then says \"maybe\" to keys that
+Every page that fails its checksum is set to all ones, or to \"maybe\" if it is sealed: the filter then says \"maybe\" to keys that
 fall into it, present or not, and never \"no\" wrongly. What was done and the rate that this leaves
 are printed. A damaged superblock, two damaged state slots or a wrong length cannot be repaired.
 
@@ -127,6 +127,14 @@ fn summary(file: impl Display, outcome: Outcome, repair: &Repair) -> String {
     }
 }
 
+/// What becomes of a damaged page.
+fn mended(kind: CellKind) -> &'static str {
+    match kind {
+        CellKind::Sealed => "made to answer \"maybe\"",
+        _ => "set to all ones",
+    }
+}
+
 fn listing(repair: &Repair) -> Listing {
     let mut listing = Listing::default();
     let filled = &repair.pages_repaired;
@@ -137,8 +145,9 @@ fn listing(repair: &Repair) -> Listing {
             0 => format!("none {of_pages} damaged"),
             _ if repair.records_lost => format!("all {of_pages} set to all ones"),
             count => format!(
-                "{} {of_pages} set to all ones ({})",
+                "{} {of_pages} {} ({})",
                 units::count(count as u64),
+                mended(repair.kind),
                 units::page_names(filled)
             ),
         },

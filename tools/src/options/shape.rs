@@ -33,13 +33,14 @@ pub(crate) struct ShapeArgs {
     /// How the bits are arranged [default: line, page below a rate of 0.1 %; rows with --rows]
     ///
     /// line: one cache line per look-up. page: one disk page per look-up, least space.
-    /// rows: each function has a row of its own. flat: all functions share one.
+    /// rows: each function has a row of its own. flat: all functions share one. sealed: never added
+    /// to, in less space still (build --sealed).
     #[arg(short, long, value_parser = layout_parser())]
     pub(crate) layout: Option<Layout>,
 }
 
 fn layout_parser() -> impl TypedValueParser<Value = Layout> {
-    PossibleValuesParser::new(["line", "page", "rows", "flat"])
+    PossibleValuesParser::new(["line", "page", "rows", "flat", "sealed"])
         .try_map(|name| name.parse::<Layout>())
 }
 

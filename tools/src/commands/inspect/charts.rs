@@ -37,6 +37,8 @@ pub(crate) struct PageMap {
     /// Pages in a group; the last one may have fewer.
     pub(crate) group: u64,
     pub(crate) pages: u64,
+    /// In a sealed filter, twice the mean keys of a page: fills are shares of that.
+    pub(crate) many_keys: Option<f64>,
     pub(crate) emptiest: Option<(u64, f64)>,
     pub(crate) fullest: Option<(u64, f64)>,
 }
@@ -50,7 +52,8 @@ pub(crate) fn page_maps(
     let new = |segment: &SegmentInspection| {
         let group = segment.pages.div_ceil(cells as u64).max(1);
         let fills = vec![0.0; segment.pages.div_ceil(group) as usize];
-        PageMap { fills, group, ..PageMap::default() }
+        let many = segment.sealed.as_ref().map(|sealed| (2.0 * sealed.keys_per_page).max(1.0));
+        PageMap { fills, group, many_keys: many, ..PageMap::default() }
     };
     let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
     bloomfile::report::inspect_pages(path, |page| {
@@ -72,7 +75,10 @@ pub(crate) fn page_maps(
 
 impl PageMap {
     fn take(&mut self, page: &PageInspection) {
-        let fill = page.fill();
+        let fill = match self.many_keys {
+            Some(many) => f64::from(page.ones) / many,
+            None => page.fill(),
+        };
         if let Some(sum) = self.fills.get_mut((page.page / self.group) as usize) {
             *sum += fill;
         }
@@ -85,6 +91,19 @@ impl PageMap {
         }
     }
 
+    /// A fill in words.
+    pub(crate) fn tell(&self, fill: f64) -> String {
+        match self.many_keys {
+            Some(many) => units::counted((fill * many).round() as u64, "key"),
+            None => units::percent(fill),
+        }
+    }
+
+    /// What its cells show.
+    pub(crate) fn shows(&self) -> &'static str {
+        if self.many_keys.is_some() { "keys of a page" } else { "bits set" }
+    }
+
     /// In words: how the pages differ.
     pub(crate) fn caption(&self) -> String {
         let each = match self.group {
@@ -94,9 +113,9 @@ impl PageMap {
         match (self.emptiest, self.fullest) {
             (Some((low_page, low)), Some((high_page, high))) if self.pages > 1 => format!(
                 "{each}; emptiest {} (page {}), fullest {} (page {})",
-                units::percent(low),
+                self.tell(low),
                 units::count(low_page),
-                units::percent(high),
+                self.tell(high),
                 units::count(high_page)
             ),
             _ => each,
@@ -116,7 +135,9 @@ pub(crate) fn fills(
         }
         return Ok(());
     };
-    listing.row("fill", bars(segment));
+    if segment.sealed.is_none() {
+        listing.row("fill", bars(segment));
+    }
     let colour = output::colour();
     for map in page_maps(path, segments, MAP_COLUMNS * MAP_LINES)? {
         if map.pages < 2 {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use bloomfile::{
     CellKind, WhenFull,
     ops::Digest,
-    report::{BlockLoads, Health, Inspection},
+    report::{BlockLoads, Health, Inspection, SealedInspection, SegmentInspection},
 };
 use clap::Args;
 use serde::Serialize;
@@ -134,11 +134,19 @@ fn summary(args: &InspectArgs) -> Result<()> {
 fn listing(inspection: &Inspection) -> Listing {
     let mut listing = Listing::default();
     listing.row("made for", purpose(inspection));
-    listing.row_if("when full", inspection.capacity.map(|_| policy(inspection)));
+    let changes = inspection.kind != CellKind::Sealed;
+    listing
+        .row_if("when full", inspection.capacity.filter(|_| changes).map(|_| policy(inspection)));
     fullness(&mut listing, inspection);
     let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
-    let journal = units::size(inspection.journal_bytes);
-    listing.row("space", format!("{} of data, {journal} of journal", units::size(data)));
+    let rest = match inspection.segments.first().and_then(|segment| segment.sealed.as_ref()) {
+        Some(sealed) => match sealed.bits_per_key {
+            Some(bits) => format!(", {bits:.2} bits per key"),
+            None => String::new(),
+        },
+        None => format!(", {} of journal", units::size(inspection.journal_bytes)),
+    };
+    listing.row("space", format!("{} of data{rest}", units::size(data)));
     listing.row("hash", format!("{}, seed {}", inspection.hash, inspection.seed));
     listing.row("identity", &inspection.uuid);
     listing.row_if("mark", Some(inspection.mark).filter(|&mark| mark != 0));
@@ -162,6 +170,7 @@ fn purpose(inspection: &Inspection) -> String {
 /// What kind of filter it is.
 fn kind(inspection: &Inspection) -> String {
     let counting = match inspection.kind {
+        CellKind::Sealed => return "sealed filter".into(),
         CellKind::Counting => "counting ",
         _ => "",
     };
@@ -183,6 +192,9 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
     let segments = &inspection.segments;
     let Some(newest) = segments.last() else { return };
     listing.row("layout", newest.geometry);
+    if let Some(sealed) = &newest.sealed {
+        return sealed_fullness(listing, inspection, newest, sealed);
+    }
     let estimate = keys_estimated(&inspection.keys());
     let adds = segments.iter().fold(0u64, |sum, segment| sum.saturating_add(segment.adds));
     let adds = units::counted(adds, "add");
@@ -198,6 +210,37 @@ fn fullness(listing: &mut Listing, inspection: &Inspection) {
     }
     listing.row("rate now", units::rate(inspection.rate_now()));
     listing.row_if("at capacity", rate_at_capacity(inspection));
+}
+
+/// How the keys of a sealed filter are spread, and what follows from that.
+fn sealed_fullness(
+    listing: &mut Listing,
+    inspection: &Inspection,
+    segment: &SegmentInspection,
+    sealed: &SealedInspection,
+) {
+    listing.row("holds", units::counted(segment.ones, "key"));
+    let pages = format!(
+        "{} with {} keys on average, {} to {}",
+        units::counted(segment.pages, "page"),
+        units::decimal(sealed.keys_per_page),
+        units::count(sealed.fewest_keys),
+        units::count(sealed.most_keys)
+    );
+    listing.row("in", pages);
+    let some = |count: u64| Some(count).filter(|&count| count > 0).map(units::count);
+    listing.row_if("empty pages", some(sealed.empty_pages));
+    listing.row_if("maybe pages", some(sealed.maybe_pages));
+    listing.row(
+        "worst page",
+        format!(
+            "{} with {}: {}",
+            units::count(sealed.worst_page),
+            units::counted(sealed.worst_page_keys, "key"),
+            units::rate(sealed.worst_page_rate)
+        ),
+    );
+    listing.row("rate now", units::rate(inspection.rate_now()));
 }
 
 /// The rate of the whole when it is full, and of what that is where it is not of one segment.
@@ -238,13 +281,21 @@ fn health(inspection: &Inspection) -> String {
     }
     for (count, what) in [
         (inspection.unverifiable_pages, "not verifiable, and kept by a recovery"),
-        (inspection.repaired_pages, "repaired: set to all ones"),
+        (inspection.repaired_pages, repaired(inspection.kind)),
     ] {
         if count > 0 {
             text.push_str(&format!("\n{} {what}", units::counted(count, "page")));
         }
     }
     text
+}
+
+/// What a repair made of pages.
+fn repaired(kind: CellKind) -> &'static str {
+    match kind {
+        CellKind::Sealed => "repaired: \"maybe\" for every key",
+        _ => "repaired: set to all ones",
+    }
 }
 
 /// What the user should do next.
@@ -258,7 +309,7 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
     if inspection.health == Health::Crashed {
         return format!("recover it: bloomfile add {file} < {NO_INPUT}");
     }
-    if inspection.repaired_pages > 0 {
+    if inspection.repaired_pages > 0 && inspection.kind != CellKind::Sealed {
         let pages = units::counted(inspection.repaired_pages, "page");
         let answers = if inspection.repaired_pages == 1 { "says" } else { "say" };
         return format!(
@@ -276,6 +327,17 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
         return format!("build it again from the keys: merging took its rate above {target}");
     }
     let nothing = format!("none; bloomfile verify {file} checks the data, which was not read here");
+    if let Some(sealed) = inspection.segments.last().and_then(|segment| segment.sealed.as_ref()) {
+        let overfull = newest_share(inspection).is_some_and(|share| share > 1.0);
+        return match sealed.maybe_pages {
+            0 if overfull => "build it again: it holds more keys than it was made for".into(),
+            0 => nothing,
+            pages => format!(
+                "restore it from a copy, or build it again from the keys: {} without a solution",
+                units::counted(pages, "page")
+            ),
+        };
+    }
     let Some((newest, share)) = inspection.segments.last().zip(newest_share(inspection)) else {
         return nothing;
     };

@@ -10,7 +10,7 @@ use std::path::Path;
 use bloomfile::{
     CellKind,
     ops::Digest,
-    report::{BlockLoads, Health, Inspection, Verification},
+    report::{BlockLoads, Health, Inspection, SealedInspection, Verification},
 };
 
 use super::charts::{self, PageMap};
@@ -111,6 +111,7 @@ impl Report {
         let segments = &inspection.segments;
         let keys = inspection.keys().value;
         let rate = inspection.rate_now();
+        let sealed = inspection.kind == CellKind::Sealed;
         let (cells, ones) = segments
             .iter()
             .fold((0, 0), |(cells, ones), segment| (cells + segment.cells, ones + segment.ones));
@@ -126,12 +127,19 @@ impl Report {
         let full = inspection.rate_at_capacity();
         let full_segments = super::full_segments(inspection);
         let cards = [
-            ("Keys, about", units::count(keys.round() as u64), capacity),
             (
-                "Bits set",
-                units::percent(ones as f64 / cells.max(1) as f64),
-                format!("{} of {}", units::count(ones), units::count(cells)),
+                if sealed { "Keys" } else { "Keys, about" },
+                units::count(keys.round() as u64),
+                capacity,
             ),
+            match segments.first().and_then(|segment| segment.sealed.as_ref()) {
+                Some(sealed) => sealed_card(sealed),
+                None => (
+                    "Bits set",
+                    units::percent(ones as f64 / cells.max(1) as f64),
+                    format!("{} of {}", units::count(ones), units::count(cells)),
+                ),
+            },
             ("False positives now", units::percent(rate), tries(rate)),
             (
                 "False positives at capacity",
@@ -195,7 +203,13 @@ impl Report {
             (inspection.journal_records, records),
             (inspection.recoveries, "Recoveries"),
             (inspection.unverifiable_pages, "Pages not verifiable, kept by recoveries"),
-            (inspection.repaired_pages, "Pages repaired: all ones"),
+            (
+                inspection.repaired_pages,
+                match inspection.kind {
+                    CellKind::Sealed => "Pages repaired: “maybe” for every key",
+                    _ => "Pages repaired: all ones",
+                },
+            ),
         ] {
             if count > 0 || (what == "Recoveries" && inspection.health != Health::Clean) {
                 rows.push([what.into(), units::count(count)]);
@@ -206,10 +220,10 @@ impl Report {
 
     fn parameters(&self) -> String {
         let inspection = &self.inspection;
-        let mut rows = vec![
-            ["Made for".into(), escape(&super::purpose(inspection))],
-            ["When full".into(), super::policy(inspection)],
-        ];
+        let mut rows = vec![["Made for".into(), escape(&super::purpose(inspection))]];
+        if inspection.kind != CellKind::Sealed {
+            rows.push(["When full".into(), super::policy(inspection)]);
+        }
         // Segments that are made alike are not listed one by one.
         let mut layouts: Vec<(String, u64)> = Vec::new();
         for segment in &inspection.segments {
@@ -248,6 +262,22 @@ impl Report {
         };
         section("Metadata", "", &body)
     }
+}
+
+/// What takes the place of set bits in a sealed filter.
+fn sealed_card(sealed: &SealedInspection) -> (&'static str, String, String) {
+    let bits = sealed.bits_per_key.map_or_else(|| "–".into(), |bits| format!("{bits:.2}"));
+    let worst = format!(
+        "worst page {}: {} keys, {}",
+        units::count(sealed.worst_page),
+        units::count(sealed.worst_page_keys),
+        units::percent(sealed.worst_page_rate)
+    );
+    let more = match sealed.maybe_pages {
+        0 => worst,
+        pages => format!("{} without a solution", units::counted(pages, "page")),
+    };
+    ("Bits per key", bits, more)
 }
 
 fn tries(rate: f64) -> String {

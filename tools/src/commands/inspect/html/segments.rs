@@ -116,7 +116,10 @@ impl Report {
         let mut html = String::new();
         if let Some(map) = self.maps.get(index) {
             html += &figure(
-                &format!("Page fill{name}"),
+                &match segment.sealed {
+                    Some(_) => format!("Keys per page{name}"),
+                    None => format!("Page fill{name}"),
+                },
                 &svg::heat_map(map, &self.damaged(index)),
                 &format!("{}.", escape(&map.caption())),
                 &map_table(map),
@@ -180,9 +183,9 @@ fn map_table(map: &PageMap) -> String {
         } else {
             format!("{}–{}", units::count(first), units::count(last))
         };
-        [pages, units::percent(*fill)]
+        [pages, map.tell(*fill)]
     });
-    table(["pages", "bits set"], rows)
+    table(["pages", map.shows()], rows)
 }
 
 fn loads_table(loads: &BlockLoads) -> String {

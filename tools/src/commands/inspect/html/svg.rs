@@ -58,7 +58,7 @@ pub(super) fn heat_map(map: &PageMap, damaged: &[u64]) -> String {
             line as f64 * side + 0.5,
             side - 1.0,
             side - 1.0,
-            units::percent(fill)
+            map.tell(fill)
         );
     }
     let legend = lines as f64 * side + 12.0;
