@@ -50,7 +50,7 @@ types:
         valid: 4096
       - id: incompatible
         type: u4
-        doc: Bit 0 COUNTING, bit 1 GROWING, bit 2 ROTATING (F-18).
+        doc: Bit 0 COUNTING, bit 1 GROWING, bit 2 ROTATING, bit 3 SEALED (F-18).
       - id: read_only_compatible
         type: u4
       - id: compatible
@@ -160,8 +160,8 @@ types:
         enum: layout
       - id: rows
         type: u4
+        doc: 0 in the sealed layout.
         valid:
-          min: 1
           max: 32
       - id: blocks
         type: u8
@@ -191,7 +191,7 @@ types:
         value: >-
           layout == layout::rows ? rows * row_span
           : (layout == layout::flat ? row_span
-          : (layout == layout::page ? 32768 : 512))
+          : (layout == layout::line ? 512 : 32768))
       pages:
         doc: Data pages (F-57).
         value: (blocks * block_span + page_cells - 1) / page_cells
@@ -264,8 +264,34 @@ types:
         size: 4096
         repeat: expr
         repeat-expr: record.pages
+      sealed_pages:
+        io: _root._io
+        pos: record.offset + 2 * record.table_bytes
+        size: 4096
+        type: sealed_page
+        repeat: expr
+        repeat-expr: record.pages
+        if: record.layout == layout::sealed
+  sealed_page:
+    doc: A page of equations (F-141).
+    seq:
+      - id: blocks
+        type: u2
+        doc: 0 no key, 0xffff "maybe" for every key.
+        valid:
+          expr: _ == 0 or _ == 0xffff or (_ >= 32 and _ <= 1019)
+      - id: columns
+        type: u1
+      - id: bends
+        type: s1
+        repeat: expr
+        repeat-expr: 17
+      - id: words
+        type: u4
+        repeat: expr
+        repeat-expr: 1019
   table:
-    doc: CRC and number of ones of each data page (F-60).
+    doc: CRC and number of ones, or of keys in a sealed file, of each data page (F-60).
     params:
       - id: pages
         type: u8
@@ -295,3 +321,4 @@ enums:
     2: flat
     3: page
     4: line
+    5: sealed

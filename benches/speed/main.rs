@@ -3,7 +3,8 @@
 //! `cargo bench --bench speed` takes a quarter of an hour, 8 GiB of memory and as much disk. It prints its
 //! tables and writes them to `benches/RESULTS.md`, with a plot in `benches/growth.svg`. Sizes given
 //! as arguments, in KiB, are measured alone, and nothing is written:
-//! `cargo bench --bench speed -- 256 16384`. Files are made in the folder that
+//! `cargo bench --bench speed -- 256 16384`; `sealed=10000000` measures the sealed kind alone with so
+//! many keys. Files are made in the folder that
 //! `BLOOMFILE_BENCH_DIR` names, or a temporary one.
 //!
 //! Contenders take turns within each round and the best round of each counts, so that what else
@@ -18,6 +19,7 @@ mod growth;
 mod look_ups;
 mod measure;
 mod plot;
+mod sealed;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -46,6 +48,13 @@ fn main() {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return println!("run with `cargo bench --bench speed`");
     }
+    // The sealed kind alone, for one number of keys.
+    let keys = arguments.iter().find_map(|argument| argument.strip_prefix("sealed=")?.parse().ok());
+    if let Some(keys) = keys {
+        let (folder, mut report) = (tempfile::tempdir().unwrap(), String::new());
+        sealed::measure(folder.path(), keys, &mut report);
+        return println!("{report}");
+    }
     let only: Vec<u64> = arguments.iter().filter_map(|kib| kib.parse().ok()).collect();
     let sizes = match only.is_empty() {
         true => SIZES.to_vec(),
@@ -62,6 +71,7 @@ fn main() {
     let mut report = String::new();
     for &bytes in &sizes {
         size_class(&path, bytes, &mut glance, &mut report);
+        sealed::measure(folder.path(), capacity(bytes), &mut report);
         eprintln!("{} done", name(bytes));
     }
     if !only.is_empty() {
@@ -145,7 +155,7 @@ fn build(path: &Path, capacity: u64, count: u64, threads: usize) -> Built {
         adding += if threads == 1 { work_nanoseconds(add) } else { nanoseconds(add) };
         done = end;
     }
-    let finish = nanoseconds(|| builder.finish().unwrap());
+    let finish = nanoseconds(|| drop(builder.finish().unwrap()));
     let per_key = |time: f64| time / count as f64;
     Built { adding: per_key(adding), whole: per_key(adding + finish) }
 }

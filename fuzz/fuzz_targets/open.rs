@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use support::*;
 
 /// The golden files: every layout, every kind, written ones and crashed ones.
-const BASES: [&[u8]; 11] = [
+const BASES: [&[u8]; 14] = [
     include_bytes!("../../tests/golden/rows.bloom"),
     include_bytes!("../../tests/golden/flat.bloom"),
     include_bytes!("../../tests/golden/page.bloom"),
@@ -26,6 +26,9 @@ const BASES: [&[u8]; 11] = [
     include_bytes!("../../tests/golden/rotating.bloom"),
     include_bytes!("../../tests/golden/crashed-counting.bloom"),
     include_bytes!("../../tests/golden/crashed-growing.bloom"),
+    include_bytes!("../../tests/golden/sealed-one.bloom"),
+    include_bytes!("../../tests/golden/sealed-thousands.bloom"),
+    include_bytes!("../../tests/golden/sealed-maybe.bloom"),
 ];
 
 /// Longest a file may get.

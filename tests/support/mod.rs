@@ -174,7 +174,7 @@ pub(crate) struct Part {
     pub(crate) data: usize,
     pub(crate) pages: usize,
     pub(crate) cell_bits: usize,
-    /// k.
+    /// k; 0 in a sealed file.
     pub(crate) rows: usize,
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn parts(bytes: &[u8]) -> Vec<Part> {
         let span = match at("layout") {
             1 => rows * row_span,
             2 => row_span,
-            3 => 32_768,
+            3 | 5 => 32_768,
             _ => 512,
         };
         let pages = (at("blocks") * span * cell_bits).div_ceil(8 * PAGE);
@@ -227,7 +227,10 @@ pub(crate) fn fix_entries_of(bytes: &mut [u8], part: Part) {
             .sum();
         let crc = crc32fast::hash(content);
         write(bytes, part.table + page * 8, 4, crc.into());
-        write(bytes, part.table + page * 8 + 4, 4, ones.into());
+        // A sealed page does not tell its keys: their number stays.
+        if part.rows != 0 {
+            write(bytes, part.table + page * 8 + 4, 4, ones.into());
+        }
     }
 }
 

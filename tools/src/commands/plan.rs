@@ -204,7 +204,9 @@ fn table(layouts: &[LayoutOutput], chosen: Layout) -> String {
             layout.pages_per_lookup,
         );
     }
-    text + "  * taken; choose another with --layout. A sealed one is never added to\n"
+    let sealed = layouts.iter().any(|layout| layout.layout == Layout::Sealed);
+    let never = if sealed { "; a sealed one is never added to" } else { "" };
+    text + &format!("  * taken; choose another with --layout{never}\n")
 }
 
 impl PrecheckArgs {

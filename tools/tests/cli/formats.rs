@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, has, works};
 
-const GOLDEN: [&str; 6] = ["rows", "flat", "page", "line", "session", "crashed"];
+const GOLDEN: [&str; 8] =
+    ["rows", "flat", "page", "line", "session", "crashed", "sealed-thousands", "sealed-maybe"];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -39,6 +40,8 @@ fn file_knows_a_bloomfile() {
         ("line", ", line layout, k=8, 6 blocks, rows of 64 cells"),
         ("session", ", line layout, k=8, 6 blocks, rows of 64 cells"),
         ("crashed", ", line layout, k=8, 6 blocks, rows of 64 cells"),
+        ("sealed-one", ", sealed, made for 1 keys, pages of equations"),
+        ("sealed-thousands", ", sealed, made for 20000 keys, pages of equations, 5 blocks"),
     ] {
         let expected = format!("bloomfile Bloom filter, version 1{expected}");
         assert_eq!(identify(&golden(name)), expected, "{name}");

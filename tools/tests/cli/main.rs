@@ -24,6 +24,7 @@ mod plan;
 mod processes;
 mod repair;
 mod sandbox;
+mod sealed;
 mod success;
 
 // What these are about is not there on other systems: signals, limits of a process, traced system

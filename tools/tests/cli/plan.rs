@@ -19,7 +19,8 @@ fn plan_shows_what_would_be_made() {
   page        7          9.65    11.5 MiB    0.977 %            7      1
   rows        7          9.63    11.5 MiB     0.98 %            7      7
   flat        7          9.59    11.4 MiB    0.999 %            7      7
-  * taken; choose another with --layout
+  sealed      –          6.79    8.09 MiB    0.998 %            4      1
+  * taken; choose another with --layout; a sealed one is never added to
 ",
         "",
     );

@@ -1,0 +1,187 @@
+//! Sealed filters: built, read by every command that reads, refused by those that write.
+
+use crate::sandbox::{Sandbox, numbers};
+
+/// A sandbox with a sealed filter of the numbers from 1 to 20,000.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys.txt", numbers(20_000));
+    sandbox.run("build sealed.bloom keys.txt --sealed").is(
+        0,
+        "sealed.bloom: 20,000 keys read, 20,000 of them distinct; sealed, 8.19 bits per key; 40 KiB\n",
+        "",
+    );
+    sandbox
+}
+
+#[test]
+fn the_file_follows_from_the_set_of_keys() {
+    let sandbox = sandbox();
+    let mut lines: Vec<String> = (1..=20_000).rev().map(|number| format!("{number}\n")).collect();
+    lines.extend_from_within(500..9_000);
+    let shuffled = lines.concat();
+    sandbox.run_with("build again.bloom --sealed --memory 16MiB", shuffled).is(
+        0,
+        "again.bloom: 28,500 keys read, 20,000 of them distinct; sealed, 8.19 bits per key; 40 KiB\n",
+        "",
+    );
+    let read = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
+    assert!(read("sealed.bloom") == read("again.bloom"));
+    sandbox.run("build layout.bloom keys.txt --layout sealed -q").is(0, "", "");
+    assert!(read("sealed.bloom") == read("layout.bloom"));
+    // A capacity is the size, and more keys than that are told.
+    let ran = sandbox.run("build small.bloom keys.txt --sealed -n 4000");
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.err.contains("holds 20,000 keys, made for 4,000"), "{}", ran.err);
+    sandbox.run_with("check -c small.bloom", numbers(20_000)).is(0, "20000\n", "");
+}
+
+#[test]
+fn commands_that_read_take_it() {
+    let sandbox = sandbox();
+    sandbox.run("check sealed.bloom 5 x77 20000").is(0, "5\n20000\n", "");
+    sandbox.run_with("check -c sealed.bloom", numbers(20_000)).is(0, "20000\n", "");
+    sandbox.run("verify sealed.bloom").is(0, "sealed.bloom: sound: 5 pages as written\n", "");
+    sandbox.run("create -q plain.bloom -n 10 -p 1%").is(0, "", "");
+    let which = sandbox.run("which -k 7 sealed.bloom plain.bloom");
+    assert!(
+        which.out.contains("sealed.bloom") && !which.out.contains("plain.bloom"),
+        "{}",
+        which.out
+    );
+    let inspect = sandbox.run("inspect --loads sealed.bloom").out;
+    for line in [
+        "sealed.bloom: a sealed filter (bloomfile format 1), 40 KiB",
+        "  made for      20,000 keys, rate at most 1 %",
+        "  layout        sealed: 5 pages of equations",
+        "  holds         20,000 keys",
+        "  in            5 pages with 4,000 keys on average, ",
+        "  worst page    ",
+        "  space         20 KiB of data, 8.19 bits per key",
+        "  block loads   5 blocks with 4,000 keys on average,",
+        "  advice        none; bloomfile verify sealed.bloom checks the data",
+    ] {
+        assert!(inspect.contains(line), "{line}\n{inspect}");
+    }
+    assert!(!inspect.contains("journal") && !inspect.contains("when full"), "{inspect}");
+    let pages = sandbox.run("inspect --pages sealed.bloom").out;
+    assert_eq!(pages.lines().filter(|line| line.contains('%') || line.contains(" 4,")).count(), 5);
+    let bytes = sandbox.run("inspect --bytes sealed.bloom").out;
+    assert!(bytes.contains("pages 0–4") && bytes.contains("solutions"), "{bytes}");
+    assert!(bytes.contains("SEALED") || bytes.contains("0x8"), "{bytes}");
+    sandbox.run("inspect sealed.bloom --html page.html");
+    let html = std::fs::read_to_string(sandbox.path("page.html")).unwrap();
+    for text in ["A sealed filter", "Bits per key", "8.19", "Keys per page", "all 5 are as written"]
+    {
+        assert!(html.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn commands_that_write_or_combine_say_what_to_do() {
+    let sandbox = sandbox();
+    let before = std::fs::read(sandbox.path("sealed.bloom")).unwrap();
+    sandbox.run("build -q plain.bloom keys.txt").is(0, "", "");
+    let instead = "its pages are solutions for the keys it was built from; build a new file from all \
+                   the keys\n";
+    let written =
+        format!("bloomfile: sealed.bloom: is sealed, and cannot be written to: {instead}");
+    for arguments in ["add sealed.bloom x", "remove sealed.bloom 5", "rotate sealed.bloom"] {
+        sandbox.run(arguments).is(2, "", &written);
+    }
+    let combined = format!(
+        "bloomfile: sealed.bloom: is sealed, and cannot be merged, intersected, subtracted, made \
+         smaller or compared: {instead}"
+    );
+    for arguments in [
+        "merge -o out.bloom sealed.bloom sealed.bloom",
+        "merge -o out.bloom plain.bloom sealed.bloom",
+        "intersect -o out.bloom sealed.bloom plain.bloom",
+        "shrink -o out.bloom sealed.bloom --factor 2",
+        "export -o out.bloom sealed.bloom",
+        "compare sealed.bloom plain.bloom",
+    ] {
+        let ran = sandbox.run(arguments);
+        assert_eq!((ran.code, &ran.err), (Some(2), &combined), "{arguments}");
+    }
+    assert!(!sandbox.path("out.bloom").exists());
+    assert!(std::fs::read(sandbox.path("sealed.bloom")).unwrap() == before);
+    sandbox.run("create c.bloom -n 10 -p 1% --layout sealed").is(
+        2,
+        "",
+        "bloomfile: c.bloom: a sealed filter is made of all of its keys at once: use bloomfile build \
+         --sealed\n",
+    );
+    sandbox.run("build c.bloom plain.bloom --sealed").is(
+        2,
+        "",
+        "bloomfile: plain.bloom: is a filter, and cannot be sealed without its keys: give the keys \
+         that it was made of\n",
+    );
+    sandbox.run_with("build c.bloom --sealed", String::new()).is(
+        2,
+        "",
+        "bloomfile: c.bloom: the inputs hold no key; give --capacity to make an empty filter\n",
+    );
+    sandbox.run("build c.bloom keys.txt --sealed --memory 1M").is(
+        2,
+        "",
+        "bloomfile: c.bloom: memory cannot be 1000000: it must be at least 16 MiB\n",
+    );
+    for arguments in ["--sealed -k 3 -m 100", "--sealed --layout line", "--sealed --journal 1M"] {
+        let ran = sandbox.run(&format!("build c.bloom keys.txt {arguments}"));
+        assert!(ran.code == Some(2) && ran.err.contains("cannot be used with"), "{}", ran.err);
+    }
+    assert!(!sandbox.path("c.bloom").exists());
+}
+
+#[test]
+fn a_damaged_page_is_told_and_repaired() {
+    let sandbox = sandbox();
+    let mut bytes = std::fs::read(sandbox.path("sealed.bloom")).unwrap();
+    let page_2 = bytes.len() - 3 * 4096;
+    bytes[page_2 + 300] ^= 4;
+    std::fs::write(sandbox.path("sealed.bloom"), bytes).unwrap();
+    let verify = sandbox.run("verify sealed.bloom");
+    assert_eq!(verify.code, Some(1));
+    assert!(verify.out.starts_with("sealed.bloom: damaged: 1 of 5 pages not as written (page 2)"));
+    assert_eq!(sandbox.run_with("check -c sealed.bloom", numbers(20_000)).code, Some(2));
+    let repair = sandbox.run("repair sealed.bloom");
+    assert_eq!(repair.code, Some(0));
+    assert!(
+        repair.out.contains("1 of 5 pages made to answer \"maybe\" (page 2)"),
+        "{}",
+        repair.out
+    );
+    sandbox.run("verify sealed.bloom").is(0, "sealed.bloom: sound: 5 pages as written\n", "");
+    sandbox.run_with("check -c sealed.bloom", numbers(20_000)).is(0, "20000\n", "");
+    let inspect = sandbox.run("inspect sealed.bloom").out;
+    for line in [
+        "  maybe pages   1\n",
+        "  worst page    2 with ",
+        "1 page repaired: \"maybe\" for every key",
+        "  advice        build it again from the keys: 1 page without a solution\n",
+    ] {
+        assert!(inspect.contains(line), "{line}\n{inspect}");
+    }
+}
+
+/// Hashes that memory has no room for are kept in the temporary folder; if that cannot be, there is no
+/// file, and a message that says why.
+#[test]
+fn a_temporary_folder_that_is_not_there_is_an_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys.txt", numbers(3_000_000));
+    let mut command = sandbox.command("build sealed.bloom keys.txt --sealed --memory 16MiB");
+    let ran: crate::sandbox::Ran =
+        command.env("TMPDIR", "/no/such/folder").output().unwrap().into();
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(
+        ran.err.starts_with(
+            "bloomfile: sealed.bloom: cannot keep the keys' hashes in the temporary folder (TMPDIR): "
+        ),
+        "{}",
+        ran.err
+    );
+    assert!(!sandbox.path("sealed.bloom").exists());
+}
