@@ -37,7 +37,7 @@ fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
 
 #[test]
 fn counting_filters_follow_a_multiset() {
-    for layout in Layout::ALL {
+    for layout in Layout::BLOOM {
         let (_folder, path) = place();
         let options = Options::new()
             .capacity(20_000)
@@ -305,7 +305,7 @@ fn damaged_files_of_every_kind_are_repaired_without_losing_a_key() {
 
 #[test]
 fn the_export_of_counters_is_the_plain_filter_of_the_keys() {
-    for layout in Layout::ALL {
+    for layout in Layout::BLOOM {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let options = Options::new().capacity(20_000).false_positive_rate(0.01).layout(layout);

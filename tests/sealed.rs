@@ -666,3 +666,102 @@ fn write_missing_golden_files() {
         }
     }
 }
+
+/// Whatever byte is changed: an error, or no key is lost.
+#[test]
+fn every_byte_change_is_an_error_or_loses_no_key() {
+    let whole = std::fs::read(golden_path("sealed-thousands")).unwrap();
+    let keys: Vec<String> = (0..20_000).step_by(97).map(golden_key).collect();
+    let (mut refused, mut taken) = (0, 0);
+    // Every byte of headers, the table that counts and the pages' headers; one in 31 of the rest.
+    let segment = support::segment(&whole);
+    let all = |at: usize| {
+        let data = at.checked_sub(segment.data).map(|at| at % PAGE);
+        at < segment.table + 64 || data.is_some_and(|at| at < 24) || at.is_multiple_of(31)
+    };
+    for at in (0..whole.len()).filter(|&at| all(at)) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        match Reader::from_bytes(&bytes) {
+            Err(error) => {
+                assert!(error.is_bad_file(), "byte {at}: {error}");
+                refused += 1;
+            }
+            Ok(reader) => {
+                assert!(keys.iter().all(|key| reader.contains(key)), "byte {at}");
+                taken += 1;
+            }
+        }
+    }
+    println!("{refused} refused, {taken} read");
+    assert!(refused > 4000 && taken > 400);
+}
+
+/// Fields at their limits, checksums made right: errors and answers, never a panic, and what a repair
+/// leaves is sound.
+#[test]
+fn every_boundary_value_is_an_error_or_an_answer() {
+    let folder = Folder::in_memory();
+    let path = folder.at("hostile.bloom");
+    let whole = std::fs::read(golden_path("sealed-thousands")).unwrap();
+    let newest = support::newest_slot(&whole);
+    let segment = support::segment(&whole);
+    let mut places = Vec::new();
+    for (structure, start) in [
+        ("superblock", 0),
+        ("slot", support::SLOTS[0]),
+        ("slot", support::SLOTS[1]),
+        ("segment", newest + support::SEGMENT_RECORDS),
+    ] {
+        for field in support::fields(structure) {
+            places.push((start + field.offset, field.size.min(8)));
+        }
+    }
+    for entry in 0..5 {
+        places.push((segment.table + 8 * entry, 4));
+        places.push((segment.table + 8 * entry + 4, 4));
+        let page = segment.data + entry * PAGE;
+        places.extend([(page, 2), (page + 2, 1), (page + 3, 1), (page + 11, 1), (page + 19, 1)]);
+    }
+    let mut sound = 0;
+    for (at, size) in places {
+        let old = support::read(&whole, at, size);
+        let most = u64::MAX >> (64 - 8 * size);
+        for value in [0, 1, 2, 5, 8, 31, 32, 1019, 1020, 0xffff, most, most / 2, old + 1, old ^ 8] {
+            let mut bytes = whole.clone();
+            support::write(&mut bytes, at, size, value & most);
+            // From the inside out: pages, their entries, the table, slots and superblock.
+            for page in 0..5 {
+                let start = segment.data + page * PAGE;
+                let crc = crc32fast::hash(&bytes[start..start + PAGE]);
+                if at >= segment.data {
+                    support::write(&mut bytes, segment.table + 8 * page, 4, crc.into());
+                }
+            }
+            if at >= segment.table {
+                support::fix_table_at(&mut bytes, newest, segment);
+            }
+            for start in [0, support::SLOTS[0], support::SLOTS[1]] {
+                support::fix_header(&mut bytes, start);
+            }
+            if let Ok(reader) = Reader::from_bytes(&bytes) {
+                sound += u64::from(reader.health() == Health::Clean);
+                reader.contains(b"key-7");
+                let mut found = Vec::new();
+                reader.contains_hash_batch(&[0, 1, u64::MAX / 2, u64::MAX], &mut found);
+            }
+            let _ = bloomfile::report::inspect_bytes(&bytes);
+            let _ = bloomfile::report::verify_bytes(&bytes);
+            let _ = bloomfile::report::block_loads_bytes(&bytes);
+            bloomfile::report::explain_bytes(&bytes, Detail::Everything, |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap_or_default();
+            std::fs::write(&path, &bytes).unwrap();
+            if let Ok(repaired) = repair(&path) {
+                assert!(verify(&path).unwrap().is_sound(), "{value} at {at}: {repaired:?}");
+            }
+        }
+    }
+    assert!(sound > 100, "{sound}");
+}

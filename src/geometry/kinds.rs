@@ -57,6 +57,9 @@ impl Layout {
     pub const ALL: [Layout; 5] =
         [Layout::Rows, Layout::Flat, Layout::Page, Layout::Line, Layout::Sealed];
 
+    /// The layouts of Bloom filters: those that keys can be added to.
+    pub const BLOOM: [Layout; 4] = [Layout::Rows, Layout::Flat, Layout::Page, Layout::Line];
+
     /// The name used on the command line, in reports and in the specification.
     pub const fn name(self) -> &'static str {
         match self {
