@@ -162,6 +162,24 @@ fn the_bytes_are_a_function_of_the_set_of_keys() {
     assert!(hashes.iter().all(|&hash| reader.contains_hash(hash)));
 }
 
+/// The digest follows from the keys as the bytes do, and tells files apart.
+#[test]
+#[cfg(feature = "digest")]
+fn the_digest_is_that_of_the_contents() {
+    let folder = Folder::new();
+    let path = file(&folder, 30_000);
+    let digest = bloomfile::ops::digest(&path).unwrap();
+    let again = folder.at("again.bloom");
+    let mut backwards = keys(30_000);
+    backwards.reverse();
+    build(&options().uuid([7; 16]).metadata("a", "b"), &again, &backwards);
+    assert_eq!(bloomfile::ops::digest(&again).unwrap(), digest);
+    assert_ne!(bloomfile::ops::digest(file(&folder, 30_001)).unwrap(), digest);
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    assert!(bloomfile::ops::digest_bytes(&bytes).unwrap_err().is_damage());
+}
+
 /// A capacity that is given is the size, whatever comes; without one it follows from the keys.
 #[test]
 fn the_size_is_planned_or_counted() {

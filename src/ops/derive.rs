@@ -97,7 +97,7 @@ impl<'a> SetOperation<'a> {
         }
         let sources: Vec<Source<'static>> = all.into_iter().flatten().collect();
         for source in &sources {
-            source.refuse_several_segments().map_err(|error| source.blame(error))?;
+            source.refuse_uncombinable().map_err(|error| source.blame(error))?;
         }
         let geometry = common_geometry(&sources)?;
         self.derive(sources, geometry, Rule::Union, what, target)

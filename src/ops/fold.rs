@@ -42,7 +42,7 @@ pub(super) fn fold_page(
             fold_bits_by_shift(factor.trailing_zeros(), part, page, into);
         }
         Layout::Rows | Layout::Flat => fold_bits(factor, part, page, into),
-        Layout::Sealed => unreachable!("no source is sealed (`Source::all_of`)"),
+        Layout::Sealed => unreachable!("no source that is folded is sealed (`refuse_uncombinable`)"),
     }
 }
 

@@ -50,7 +50,7 @@ impl Source<'static> {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let mut sources = Self::open_all(path)?;
         let source = sources.swap_remove(0);
-        source.refuse_several_segments().map_err(|error| source.blame(error))?;
+        source.refuse_uncombinable().map_err(|error| source.blame(error))?;
         Ok(source)
     }
 
@@ -67,7 +67,7 @@ impl Source<'static> {
             return Err(Error::parameter("reader", "made from bytes", reason));
         };
         let source = Self::all_of(Arc::new(medium.clone()), None)?.swap_remove(0);
-        source.refuse_several_segments()?;
+        source.refuse_uncombinable()?;
         Ok(source)
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Source<'a> {
     /// Bytes in memory as an input.
     pub(super) fn of_medium(medium: Arc<dyn ReadMedium + 'a>) -> Result<Self> {
         let source = Self::all_of(medium, None)?.swap_remove(0);
-        source.refuse_several_segments()?;
+        source.refuse_uncombinable()?;
         Ok(source)
     }
 
@@ -86,10 +86,6 @@ impl<'a> Source<'a> {
         path: Option<PathBuf>,
     ) -> Result<Vec<Self>> {
         let snapshot = Arc::new(Snapshot::read(&*medium)?);
-        if snapshot.loaded.superblock.cells == CellKind::Sealed {
-            let action = "merged, intersected, subtracted, made smaller or compared";
-            return Err(Error::Sealed { action });
-        }
         let source = |index| Source {
             path: path.clone(),
             medium: Arc::clone(&medium),
@@ -101,8 +97,13 @@ impl<'a> Source<'a> {
         Ok((0..snapshot.loaded.slot.segments.len()).map(source).collect())
     }
 
-    /// Which bits of several segments belong together cannot be told from the bits.
-    pub(super) fn refuse_several_segments(&self) -> Result<()> {
+    /// Refuses what cannot be combined with others: solutions have no bits that could be joined, and
+    /// which bits of several segments belong together cannot be told from the bits.
+    pub(super) fn refuse_uncombinable(&self) -> Result<()> {
+        if self.cells() == CellKind::Sealed {
+            let action = "merged, intersected, made smaller or compared";
+            return Err(Error::Sealed { action });
+        }
         let shape = match self.superblock().shape() {
             Shape::Fixed => return Ok(()),
             Shape::Growing => "a growing filter",

@@ -90,8 +90,8 @@ fn commands_that_write_or_combine_say_what_to_do() {
         sandbox.run(arguments).is(2, "", &written);
     }
     let combined = format!(
-        "bloomfile: sealed.bloom: is sealed, and cannot be merged, intersected, subtracted, made \
-         smaller or compared: {instead}"
+        "bloomfile: sealed.bloom: is sealed, and cannot be merged, intersected, made smaller or \
+         compared: {instead}"
     );
     for arguments in [
         "merge -o out.bloom sealed.bloom sealed.bloom",
