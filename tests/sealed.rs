@@ -497,7 +497,7 @@ fn a_key_may_come_any_number_of_times() {
     assert!(Reader::open(&path).unwrap().contains("again"));
 }
 
-/// No key is lost, whatever their number. The whole of it, every number to 20,000, takes an hour:
+/// No key is lost, whatever their number. The whole of it, every number to 20,000, takes a minute:
 ///
 /// ```text
 /// cargo test --release --test sealed every_number -- --ignored
@@ -523,7 +523,7 @@ fn some_numbers_of_keys_lose_none() {
 }
 
 #[test]
-#[ignore = "takes long: every number of keys up to 20,000"]
+#[ignore = "takes a minute: every number of keys up to 20,000"]
 fn every_number_of_keys_loses_none() {
     numbers_of_keys(1);
 }

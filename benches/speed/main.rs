@@ -155,7 +155,9 @@ fn build(path: &Path, capacity: u64, count: u64, threads: usize) -> Built {
         adding += if threads == 1 { work_nanoseconds(add) } else { nanoseconds(add) };
         done = end;
     }
-    let finish = nanoseconds(|| drop(builder.finish().unwrap()));
+    let finish = nanoseconds(|| {
+        builder.finish().unwrap();
+    });
     let per_key = |time: f64| time / count as f64;
     Built { adding: per_key(adding), whole: per_key(adding + finish) }
 }

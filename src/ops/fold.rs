@@ -42,7 +42,9 @@ pub(super) fn fold_page(
             fold_bits_by_shift(factor.trailing_zeros(), part, page, into);
         }
         Layout::Rows | Layout::Flat => fold_bits(factor, part, page, into),
-        Layout::Sealed => unreachable!("no source that is folded is sealed (`refuse_uncombinable`)"),
+        Layout::Sealed => {
+            unreachable!("no source that is folded is sealed (`refuse_uncombinable`)")
+        }
     }
 }
 
