@@ -549,7 +549,7 @@ fn what_is_promised_of_ten_million_keys() {
         let mut found = Vec::new();
         reader.contains_batch(&keys, &mut found);
         assert!(found.iter().all(|&found| found));
-        let absent = (rounds as u64) * 1_000_000;
+        let absent = rounds * 1_000_000;
         let mut positive = 0;
         for round in 0..rounds {
             let hashes: Vec<u64> = (0..1_000_000).map(|at| random(1000 + round, at)).collect();

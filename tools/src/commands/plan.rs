@@ -1,5 +1,7 @@
 //! `bloomfile plan`: what a filter would take.
 
+mod tables;
+
 use std::process::ExitCode;
 
 use bloomfile::plan::{Precheck, rate_together};
@@ -12,6 +14,7 @@ use crate::failure::{Failure, Result, explain};
 use crate::options::{JsonArgs, KindArgs, ShapeArgs};
 use crate::output::{self, Listing};
 use crate::units;
+use tables::{stages, table};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -186,29 +189,6 @@ fn take(options: &Options, plan: &Plan, kind: &KindArgs) -> bloomfile::Result<La
     })
 }
 
-fn table(layouts: &[LayoutOutput], chosen: Layout) -> String {
-    let mut text = format!(
-        "  {:<8}{:>5}{:>14}{:>12}{:>11}{:>13}{:>7}\n",
-        "layout", "k", "bits per key", "data", "rate", "cache lines", "pages"
-    );
-    for layout in layouts {
-        let mark = if layout.layout == chosen { '*' } else { ' ' };
-        text += &format!(
-            "{mark} {:<8}{:>5}{:>14.2}{:>12}{:>11}{:>13}{:>7}\n",
-            layout.layout.name(),
-            if layout.rows == 0 { "–".into() } else { layout.rows.to_string() },
-            layout.bits_per_key.unwrap_or_default(),
-            units::size(layout.data_bytes),
-            units::percent(layout.expected_rate.unwrap_or_default()),
-            layout.lines_per_lookup,
-            layout.pages_per_lookup,
-        );
-    }
-    let sealed = layouts.iter().any(|layout| layout.layout == Layout::Sealed);
-    let never = if sealed { "; a sealed one is never added to" } else { "" };
-    text + &format!("  * taken; choose another with --layout{never}\n")
-}
-
 impl PrecheckArgs {
     /// What was asked for, with the rate of the filter.
     fn precheck(&self, rate: Option<f64>) -> Result<Option<Precheck>> {
@@ -261,26 +241,6 @@ fn savings(listing: &mut Listing, precheck: &Precheck) {
             "nothing: asking the filter first takes longer".into()
         },
     );
-}
-
-/// What a filter becomes as it grows.
-fn stages(growth: &[GrowthStage]) -> String {
-    let mut text = format!(
-        "  {:<9}{:>14}{:>14}{:>12}{:>12}{:>11}\n",
-        "segments", "keys", "bits per key", "data", "file", "rate"
-    );
-    for stage in growth {
-        text += &format!(
-            "  {:<9}{:>14}{:>14.2}{:>12}{:>12}{:>11}\n",
-            stage.segments,
-            units::count(stage.capacity),
-            stage.bits_per_key,
-            units::size(stage.data_bytes),
-            units::size(stage.file_bytes),
-            units::percent(stage.expected_rate),
-        );
-    }
-    text + "  as it grows; a look-up asks every segment\n"
 }
 
 impl Planned<'_> {
@@ -396,10 +356,8 @@ impl Planned<'_> {
             None => String::new(),
         };
         let first = if self.args.kind.grows() { " at first" } else { "" };
-        let other = match self.plan.geometry().layout() {
-            Layout::Sealed => "tables and headers",
-            _ => "journal, tables and headers",
-        };
-        format!("{whole}{first}: {data} of data{parts}, {rest} of {other}")
+        let sealed = self.plan.geometry().layout() == Layout::Sealed;
+        let journal = if sealed { "" } else { "journal, " };
+        format!("{whole}{first}: {data} of data{parts}, {rest} of {journal}tables and headers")
     }
 }

@@ -160,7 +160,7 @@ fn a_damaged_page_is_told_and_repaired() {
         "  maybe pages   1\n",
         "  worst page    2 with ",
         "1 page repaired: \"maybe\" for every key",
-        "  advice        build it again from the keys: 1 page without a solution\n",
+        "  advice        restore it from a copy, or build it again from the keys: 1 page without a solution\n",
     ] {
         assert!(inspect.contains(line), "{line}\n{inspect}");
     }
