@@ -102,6 +102,11 @@ impl FileMedium {
         FileMedium { file, owner: Owner::this_process() }
     }
 
+    /// A file that this process alone knows.
+    pub(crate) fn of_temporary(file: File) -> Self {
+        Self::new(OpenFile::new(file))
+    }
+
     /// The file, for what is not read or written.
     fn file(&self) -> &File {
         self.file.file()

@@ -37,7 +37,7 @@ struct Run {
 impl Spill {
     pub(super) fn new() -> Result<Self> {
         let file = tempfile::tempfile().map_err(Error::io(KEEP))?;
-        Ok(Spill { file: FileMedium::new(file), length: 0, runs: Vec::new() })
+        Ok(Spill { file: FileMedium::of_temporary(file), length: 0, runs: Vec::new() })
     }
 
     /// Takes hashes, which are left in any order.
