@@ -100,7 +100,8 @@ fn the_commands_work_when_pasted() {
         }
     }
     compared.dedup();
-    assert_eq!(compared, ["In front of a database", "Shared between hosts", "Handed a file"]);
+    let tours = ["In front of a database", "Shared between hosts", "Handed a file"];
+    assert!(compared.starts_with(&tours), "{compared:?}");
     // The main job answers, and shows the filter it made.
     assert!(outputs[0].contains("\ncheckpoint\njournal\n"), "{}", outputs[0]);
     assert!(outputs[0].contains("words.bloom: a Bloom filter"), "{}", outputs[0]);
