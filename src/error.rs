@@ -254,6 +254,35 @@ pub enum Error {
         action: &'static str,
     },
 
+    /// The file is keyed (see [`Key`](crate::Key)), and no secret was given.
+    #[error("is keyed: it takes the secret key with the fingerprint {fingerprint}; give that one")]
+    KeyNeeded {
+        /// What the file says of its secret.
+        fingerprint: String,
+    },
+
+    /// Another secret than the one that the file was made with: every answer would be a "no".
+    #[error(
+        "was made with another secret key: its fingerprint is {expected}, that of the key given {found}; give the one it was made with"
+    )]
+    WrongKey {
+        /// What the file says of its secret.
+        expected: String,
+        /// That of the secret given.
+        found: String,
+    },
+
+    /// A secret was given for a file that has none: it may be another file than the one meant.
+    #[error("is not keyed, and a secret key was given; ask it without one if it is the right file")]
+    NotKeyed,
+
+    /// A file that should hold a secret key.
+    #[error("cannot be used as a key file: {reason}")]
+    KeyFile {
+        /// Why not, and what to do.
+        reason: String,
+    },
+
     /// A key to be taken out that is certainly not in.
     #[error("the key is not in the filter; nothing was changed")]
     NotPresent,

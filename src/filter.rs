@@ -9,9 +9,10 @@ use std::sync::Arc;
 pub use crate::writer::{FilterStats, Recovery};
 
 use crate::error::{Error, Result};
+use crate::file::load_hasher;
 use crate::format::Superblock;
 use crate::geometry::{CellKind, Geometry};
-use crate::hash::Hasher;
+use crate::hash::{Hasher, Key};
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
 use crate::storage::{FileMedium, open_for_writing};
@@ -73,14 +74,30 @@ impl Filter {
     ///
     /// The file stays mapped while it is open. Cutting it short under the map, which no bloomfile
     /// program ever does, raises SIGBUS in this process, as it does for every mapped file.
+    ///
+    /// A keyed file takes its secret: see [`open_with_key`](Self::open_with_key).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let open = || Engine::open(open_for_writing(path)?);
-        Ok(Self::from_engine(open().map_err(|error| error.at(path))?, path))
+        Self::open_as(path.as_ref(), None)
     }
 
-    pub(crate) fn from_engine(engine: Engine<FileMedium>, path: &Path) -> Self {
-        let hasher = Hasher::new(engine.superblock.hash_seed);
+    /// As [`open`](Self::open), for a keyed file and its secret. A wrong one gives
+    /// [`Error::WrongKey`] before anything is changed, and a file that is not keyed
+    /// [`Error::NotKeyed`]. What needs no hashing needs no secret: [`ops::recover`](crate::ops::recover)
+    /// and [`ops::rotate`](crate::ops::rotate), say.
+    pub fn open_with_key(path: impl AsRef<Path>, key: &Key) -> Result<Self> {
+        Self::open_as(path.as_ref(), Some(key))
+    }
+
+    fn open_as(path: &Path, key: Option<&Key>) -> Result<Self> {
+        let open = || {
+            let medium = open_for_writing(path)?;
+            let hasher = load_hasher(&medium, key)?;
+            Ok(Self::from_engine(Engine::open(medium)?, hasher, path))
+        };
+        open().map_err(|error: Error| error.at(path))
+    }
+
+    pub(crate) fn from_engine(engine: Engine<FileMedium>, hasher: Hasher, path: &Path) -> Self {
         let engine = Arc::new(engine);
         let background = Some(Background::serve(&engine));
         Filter { engine, background, hasher, path: path.to_owned(), closed: false }
@@ -128,7 +145,11 @@ impl Filter {
     #[inline]
     pub fn add_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
         let hasher = self.hasher;
-        let added = self.engine.add_batch(keys.len(), |at| hasher.hash(&keys[at]));
+        let added = if hasher.is_keyed() {
+            self.engine.add_batch(keys.len(), |at| hasher.hash_keyed(keys[at].as_ref()))
+        } else {
+            self.engine.add_batch(keys.len(), |at| hasher.hash_unkeyed(keys[at].as_ref()))
+        };
         added.map_err(|error| self.blame(error))
     }
 
@@ -142,7 +163,7 @@ impl Filter {
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.
     #[inline]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
-        self.engine.contains_hash(self.engine.hash(&self.hasher, key.as_ref()))
+        self.engine.contains_key(&self.hasher, key.as_ref())
     }
 
     /// Whether the key of a hash may be in.
@@ -172,7 +193,10 @@ impl Filter {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         let hasher = self.hasher;
         found.resize(keys.len(), false);
-        self.engine.contains_batch(|at| hasher.hash(&keys[at]), found);
+        if hasher.is_keyed() {
+            return self.engine.contains_batch(|at| hasher.hash_keyed(keys[at].as_ref()), found);
+        }
+        self.engine.contains_batch(|at| hasher.hash_unkeyed(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.

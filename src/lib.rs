@@ -49,6 +49,11 @@
 //! false positive of the second hides a key that was never deleted, so that a "no" of the pair is not
 //! certain any more. Ask the second one by [`Reader::try_contains`], so that damage does not delete.
 //!
+//! **Keys that strangers choose.** Who knows how keys are hashed can choose keys that make a filter
+//! useless, in seconds. A filter made with a secret [`Key`] ([`Options::key`]) hashes in a way that
+//! cannot be known without it; the secret is not in the file, and every program that adds or asks
+//! needs it. `docs/keyed.md` says what that protects and what it does not.
+//!
 //! **Replacing.** Files are replaced by renaming others over them, as [`Options::start_build`] does. A
 //! file that another program cuts short or writes over while it is mapped raises SIGBUS, as does a disk
 //! that fails: [`reader::Access::Memory`] maps nothing, [`process::catch_bus_errors`] ends the process
@@ -96,6 +101,7 @@ mod writer;
 pub use error::{Error, Result};
 pub use format::{FORMAT_VERSION, WhenFull};
 pub use geometry::CellKind;
+pub use hash::Key;
 pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};
 #[cfg(feature = "files")]

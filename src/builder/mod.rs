@@ -157,6 +157,11 @@ impl Builder {
         }
     }
 
+    /// The same for keys that are hashed with this hasher, which is that of the file's secret.
+    pub(crate) fn hashing_with(self, hasher: Hasher) -> Self {
+        Builder { hasher, ..self }
+    }
+
     /// Adds a key; true when that changed the filter. Of a sealed one that is not known before it is
     /// finished: there it is true for every key.
     pub fn add(&mut self, key: impl AsRef<[u8]>) -> bool {
@@ -198,7 +203,10 @@ impl Builder {
     /// ```
     pub fn add_batch<K: AsRef<[u8]> + Sync>(&mut self, keys: &[K]) -> u64 {
         let hasher = self.hasher;
-        self.add_all(keys.len(), |at| hasher.hash(&keys[at]))
+        if hasher.is_keyed() {
+            return self.add_all(keys.len(), |at| hasher.hash_keyed(keys[at].as_ref()));
+        }
+        self.add_all(keys.len(), |at| hasher.hash_unkeyed(keys[at].as_ref()))
     }
 
     /// As [`add_batch`](Self::add_batch), for hashes.

@@ -11,6 +11,7 @@ use crate::format::{
     table_bytes, validate_extents,
 };
 use crate::geometry::{CellKind, MAX_ROWS, PAGE_BYTES};
+use crate::hash::{Hasher, Key};
 use crate::storage::ReadMedium;
 
 /// The headers of a file, checked against each other and the file's length.
@@ -58,13 +59,7 @@ pub(crate) fn load_with(
     read_slot: impl Fn(&mut [u8], u64) -> std::io::Result<()>,
 ) -> Result<Loaded> {
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
-    let mut bytes = vec![0; SUPERBLOCK_BYTES.min(length as usize)];
-    medium.read_at(&mut bytes, 0).map_err(Error::io("read the superblock"))?;
-    recognise(&bytes)?;
-    if length < JOURNAL_OFFSET {
-        return Err(Error::Length { expected: JOURNAL_OFFSET, found: length });
-    }
-    let superblock = Superblock::decode(&bytes)?;
+    let superblock = load_superblock(medium, length)?;
     let first_records = first_records(medium, &superblock, length)?;
     let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
     for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
@@ -78,6 +73,24 @@ pub(crate) fn load_with(
         [SLOT_SEQUENCE_OFFSET, SLOT_BYTES - 8].map(|at| LittleEndian::read_u64(&bytes[at..]))
     });
     Ok(Loaded { superblock, slot, other_slot_damaged, signature })
+}
+
+/// Reads and checks what never changes in a file of this length.
+fn load_superblock(medium: &dyn ReadMedium, length: u64) -> Result<Superblock> {
+    let mut bytes = vec![0; SUPERBLOCK_BYTES.min(length as usize)];
+    medium.read_at(&mut bytes, 0).map_err(Error::io("read the superblock"))?;
+    recognise(&bytes)?;
+    if length < JOURNAL_OFFSET {
+        return Err(Error::Length { expected: JOURNAL_OFFSET, found: length });
+    }
+    Superblock::decode(&bytes)
+}
+
+/// The hasher of a file, or why there is none for this key or without one: before anything else is
+/// read of it, or changed in it.
+pub(crate) fn load_hasher(medium: &dyn ReadMedium, key: Option<&Key>) -> Result<Hasher> {
+    let length = medium.length().map_err(Error::io("tell the length of the file"))?;
+    load_superblock(medium, length)?.hasher(key)
 }
 
 /// The newest valid slot, and whether the other one is damaged (F-23, F-31).

@@ -30,8 +30,8 @@ pub(crate) use data::{Segments, copy_segment, segments};
 pub(crate) use epoch::epochs_of;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{
-    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_with, read_table, read_table_as_it_is,
-    read_table_part, signature, visit_table_until,
+    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_hasher, load_with, read_table,
+    read_table_as_it_is, read_table_part, signature, visit_table_until,
 };
 pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
 pub(crate) use replay::JournalContents;

@@ -48,7 +48,7 @@ pub(crate) fn with_ends(
     fields.iter().zip(ends)
 }
 
-pub(crate) const SUPERBLOCK_FIELDS: [Field; 18] = [
+pub(crate) const SUPERBLOCK_FIELDS: [Field; 19] = [
     field("magic", 0, Form::Bytes, "89 42 4C 4D 0D 0A 1A 0A (F-11)"),
     field("version", VERSION, Form::Number, "1 (F-12)"),
     field("page_size", PAGE_SIZE, Form::Number, "4096 (F-13)"),
@@ -60,9 +60,9 @@ pub(crate) const SUPERBLOCK_FIELDS: [Field; 18] = [
         "feature bits: unknown ones → open for reading only (F-18)",
     ),
     field("compatible", COMPATIBLE, Form::Hex, "feature bits: unknown ones → ignore (F-18)"),
-    field("hash_id", HASH_ID, Form::Number, "1: SeaHash (F-40)"),
+    field("hash_id", HASH_ID, Form::Number, "1: SeaHash (F-40), 2: SipHash-2-4 (F-150)"),
     field("uuid", UUID, Form::Uuid, "names this file among all others; any value"),
-    field("hash_seed", HASH_SEED, Form::Number, "seed of the hash (F-42)"),
+    field("hash_seed", HASH_SEED, Form::Number, "seed of the hash (F-42); 0 in a keyed file"),
     field("cell_bits", CELL_BITS, Form::Number, "1, or 4 in a counting file (F-15)"),
     field("when_full", WHEN_FULL, Form::Number, "0 allow, 1 refuse, 2 grow (F-16)"),
     field("journal_bytes", JOURNAL_BYTES, Form::Number, "length of the journal (F-17)"),
@@ -85,6 +85,7 @@ pub(crate) const SUPERBLOCK_FIELDS: [Field; 18] = [
         Form::Number,
         "adds after which a rotating file rotates; 0: only when told to",
     ),
+    field("key_check", KEY_CHECK, Form::Hex, "tells the key of a keyed file; else 0 (F-153)"),
     field("reserved", RESERVED, Form::Zeros, "zeros (F-19)"),
     field("crc", CRC_OFFSET, Form::Hex, "CRC-32 of the bytes before it (F-4)"),
 ];

@@ -9,7 +9,7 @@ use super::*;
 use crate::geometry::{
     LANE_MULTIPLIERS, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS,
 };
-use crate::hash::Hasher;
+use crate::hash::{Hasher, Key};
 
 const SPEC: &str = include_str!("../../format-spec.md");
 
@@ -85,6 +85,7 @@ fn constants_are_those_of_the_code() {
         ("page_block_cells", PAGE_BLOCK_CELLS),
         ("line_block_cells", LINE_BLOCK_CELLS),
         ("hash_seahash", HASH_SEAHASH.into()),
+        ("hash_siphash", HASH_SIPHASH.into()),
         ("layout_rows", layout_id(Layout::Rows).into()),
         ("layout_flat", layout_id(Layout::Flat).into()),
         ("layout_page", layout_id(Layout::Page).into()),
@@ -116,6 +117,29 @@ fn f43_hashes() {
     for row in table("hashes") {
         let (key, seed) = (row[0].trim_matches('`'), number(row[1]));
         assert_eq!(Hasher::new(seed).hash(key.as_bytes()), number(row[2]), "{row:?}");
+    }
+}
+
+#[test]
+fn f150_to_f153_keyed_hashes() {
+    let key = Key::from_bytes(std::array::from_fn(|at| at as u8));
+    let hasher = Hasher::keyed(&key);
+    for row in table("keyed hashes") {
+        let text = row[0].trim_matches('`');
+        assert_eq!(hasher.hash(text.as_bytes()), number(row[1]), "{row:?}");
+    }
+    let check = format!("`key_check` is {:#018x}", key.check());
+    let fingerprint = format!("its fingerprint {}.", key.fingerprint());
+    let hash = hasher.hash(b"bloomfile");
+    let geometry = Geometry::line(8, 100).unwrap();
+    let list = |of: &dyn Fn(u32) -> u64| {
+        (0..8).map(|row| of(row).to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let block = format!("falls into block {}, on the cells", geometry.block(hash));
+    let cells = list(&|row| geometry.cell(hash, row));
+    let addresses = list(&|row| geometry.address(hash, row));
+    for stated in [check, fingerprint, block, cells, addresses] {
+        assert!(SPEC.contains(&stated), "{stated}");
     }
 }
 

@@ -5,6 +5,7 @@ use byteorder::{ByteOrder, LittleEndian as Le};
 use super::{CRC_OFFSET, JOURNAL_OFFSET, JournalLayout, MAX_SEGMENTS, first_nonzero, header_crc};
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::hash::{Hasher, Key, fingerprint};
 
 /// Bytes of the superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = PAGE_BYTES as usize;
@@ -18,6 +19,9 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// SeaHash (F-40).
 pub(crate) const HASH_SEAHASH: u32 = 1;
+
+/// SipHash-2-4, in a keyed file (F-150).
+pub(crate) const HASH_SIPHASH: u32 = 2;
 
 /// Largest journal (F-17).
 pub(crate) const MAX_JOURNAL_BYTES: u64 = 1 << 30;
@@ -45,7 +49,8 @@ pub(crate) const TARGET_RATE: usize = JOURNAL_BYTES + 8;
 pub(crate) const CAPACITY: usize = TARGET_RATE + 8;
 pub(crate) const GENERATIONS: usize = CAPACITY + 8;
 pub(crate) const ROTATE_AFTER: usize = GENERATIONS + 8;
-pub(crate) const RESERVED: usize = ROTATE_AFTER + 8;
+pub(crate) const KEY_CHECK: usize = ROTATE_AFTER + 8;
+pub(crate) const RESERVED: usize = KEY_CHECK + 8;
 
 /// Cells are 4-bit counters.
 pub(crate) const COUNTING: u32 = 1 << 0;
@@ -53,15 +58,16 @@ pub(crate) const COUNTING: u32 = 1 << 0;
 pub(crate) const GROWING: u32 = 1 << 1;
 /// Segments take turns in a fixed set of regions.
 pub(crate) const ROTATING: u32 = 1 << 2;
-
 /// Pages hold equations in place of cells, and are never changed.
 pub(crate) const SEALED: u32 = 1 << 3;
+/// The hash depends on a secret that is not in the file.
+pub(crate) const KEYED: u32 = 1 << 4;
 
 /// Most generations of a rotating file: as many as a slot can list.
 pub(crate) const MAX_GENERATIONS: u64 = MAX_SEGMENTS as u64;
 
 /// Incompatible features this code understands (F-18).
-const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING | SEALED;
+const KNOWN_INCOMPATIBLE: u32 = COUNTING | GROWING | ROTATING | SEALED | KEYED;
 /// Read-only compatible features this code understands (F-18).
 const KNOWN_READ_ONLY_COMPATIBLE: u32 = 0;
 /// Compatible features this code understands (F-18).
@@ -100,8 +106,10 @@ pub(crate) struct Superblock {
     pub(crate) compatible: u32,
     /// Names this file among all others.
     pub(crate) uuid: [u8; 16],
-    /// Seed of the hash.
+    /// Seed of the hash; 0 in a keyed file.
     pub(crate) hash_seed: u64,
+    /// What tells the secret of a keyed file from a wrong one; `None` in any other.
+    pub(crate) key_check: Option<u64>,
     /// Bits or counters.
     pub(crate) cells: CellKind,
     /// What happens at capacity.
@@ -136,7 +144,8 @@ impl Superblock {
         Le::write_u32(&mut bytes[INCOMPATIBLE..], self.incompatible());
         Le::write_u32(&mut bytes[READ_ONLY_COMPATIBLE..], self.read_only_compatible);
         Le::write_u32(&mut bytes[COMPATIBLE..], self.compatible);
-        Le::write_u32(&mut bytes[HASH_ID..], HASH_SEAHASH);
+        let hash_id = if self.key_check.is_some() { HASH_SIPHASH } else { HASH_SEAHASH };
+        Le::write_u32(&mut bytes[HASH_ID..], hash_id);
         bytes[UUID..HASH_SEED].copy_from_slice(&self.uuid);
         Le::write_u64(&mut bytes[HASH_SEED..], self.hash_seed);
         Le::write_u32(&mut bytes[CELL_BITS..], self.cells.bits());
@@ -151,6 +160,7 @@ impl Superblock {
         Le::write_u64(&mut bytes[CAPACITY..], self.capacity);
         Le::write_u64(&mut bytes[GENERATIONS..], self.generations);
         Le::write_u64(&mut bytes[ROTATE_AFTER..], self.rotate_after);
+        Le::write_u64(&mut bytes[KEY_CHECK..], self.key_check.unwrap_or(0));
         bytes
     }
 
@@ -181,10 +191,7 @@ impl Superblock {
         if u64::from(page_size) != PAGE_BYTES {
             return bad("page size", page_size.into(), "version 1 has pages of 4096 bytes");
         }
-        let hash_id = Le::read_u32(&bytes[HASH_ID..]);
-        if hash_id != HASH_SEAHASH {
-            return bad("hash id", hash_id.into(), "this program knows 1, SeaHash");
-        }
+        let (hash_seed, key_check) = decode_hash(bytes, incompatible & KEYED != 0)?;
         let cells = match Le::read_u32(&bytes[CELL_BITS..]) {
             1 if incompatible & (COUNTING | SEALED) == 0 => CellKind::Plain,
             1 if incompatible & (COUNTING | SEALED) == SEALED => CellKind::Sealed,
@@ -241,7 +248,8 @@ impl Superblock {
             read_only_compatible: Le::read_u32(&bytes[READ_ONLY_COMPATIBLE..]),
             compatible: Le::read_u32(&bytes[COMPATIBLE..]),
             uuid,
-            hash_seed: Le::read_u64(&bytes[HASH_SEED..]),
+            hash_seed,
+            key_check,
             cells,
             when_full,
             journal_bytes,
@@ -265,6 +273,27 @@ impl Superblock {
             | bit(self.cells == CellKind::Sealed, SEALED)
             | bit(self.shape() == Shape::Growing, GROWING)
             | bit(matches!(self.shape(), Shape::Rotating(_)), ROTATING)
+            | bit(self.key_check.is_some(), KEYED)
+    }
+
+    /// The hasher of this file: of a keyed one, an error without the secret that it was made with,
+    /// because with any other every answer would be a "no" (F-154).
+    pub(crate) fn hasher(&self, key: Option<&Key>) -> Result<Hasher> {
+        match (self.key_check, key) {
+            (None, None) => Ok(Hasher::new(self.hash_seed)),
+            (None, Some(_)) => Err(Error::NotKeyed),
+            (Some(check), None) => Err(Error::KeyNeeded { fingerprint: fingerprint(check) }),
+            (Some(check), Some(key)) if key.check() != check => {
+                let (expected, found) = (fingerprint(check), key.fingerprint());
+                Err(Error::WrongKey { expected, found })
+            }
+            (Some(_), Some(key)) => Ok(Hasher::keyed(key)),
+        }
+    }
+
+    /// What users are told of the secret of a keyed file.
+    pub(crate) fn key_fingerprint(&self) -> Option<String> {
+        self.key_check.map(fingerprint)
     }
 
     /// Where the first segment starts (F-3).
@@ -322,6 +351,21 @@ fn refuse_changes(incompatible: u32, when_full: WhenFull, journal_bytes: u64) ->
         (bits, ..) => ("incompatible", bits.into()),
     };
     Err(Error::field("the superblock", field, value, "a sealed filter is never changed"))
+}
+
+/// Seed and check value of a file that is keyed or not (F-150, F-152, F-153).
+fn decode_hash(bytes: &[u8], keyed: bool) -> Result<(u64, Option<u64>)> {
+    let bad =
+        |field, value: u64, reason: &str| Err(Error::field("the superblock", field, value, reason));
+    let hash_id = Le::read_u32(&bytes[HASH_ID..]);
+    let (seed, check) = (Le::read_u64(&bytes[HASH_SEED..]), Le::read_u64(&bytes[KEY_CHECK..]));
+    match (keyed, hash_id) {
+        (false, HASH_SEAHASH) if check == 0 => Ok((seed, None)),
+        (false, HASH_SEAHASH) => bad("key check", check, "a file that is not keyed has 0"),
+        (true, HASH_SIPHASH) if seed == 0 => Ok((0, Some(check))),
+        (true, HASH_SIPHASH) => bad("hash seed", seed, "a keyed file has 0"),
+        _ => bad("hash id", hash_id.into(), "it must be 1, SeaHash, or 2, SipHash, if keyed"),
+    }
 }
 
 /// Whether the first bytes are those of a bloomfile, and if not, what they are (F-11).

@@ -6,13 +6,14 @@ use crate::format::Superblock;
 use crate::geometry::{CellKind, Geometry};
 
 /// What filters must have in common to be combined, in the order in which it is compared.
-pub(super) struct Parameters([(&'static str, String); 5]);
+pub(super) struct Parameters([(&'static str, String); 6]);
 
 impl Parameters {
     pub(super) fn new(superblock: &Superblock, geometry: &Geometry, segments: usize) -> Self {
         Parameters([
             ("segments", segments.to_string()),
             ("kind", superblock.cells.name().to_owned()),
+            ("secret key", key_name(superblock)),
             ("seed", superblock.hash_seed.to_string()),
             ("layout", geometry.layout().to_string()),
             ("rows", geometry.row_count().to_string()),
@@ -36,6 +37,11 @@ impl Parameters {
             }
         }
     }
+}
+
+/// The secret of a file, as far as it may be told.
+pub(super) fn key_name(superblock: &Superblock) -> String {
+    superblock.key_fingerprint().unwrap_or_else(|| "none".into())
 }
 
 /// The size that all inputs fold to, which is that of the smallest; an error that names the first

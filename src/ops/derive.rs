@@ -289,6 +289,7 @@ fn superblock(sources: &[Source<'_>], factors: &[u64]) -> Superblock {
         compatible: 0,
         uuid: [0; 16],
         hash_seed: first.hash_seed,
+        key_check: first.key_check,
         cells: first.cells,
         when_full: first.when_full,
         journal_bytes: journals.max().unwrap_or(0),

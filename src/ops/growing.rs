@@ -1,5 +1,6 @@
 //! The union of growing filters: segment by segment, where they match.
 
+use super::compatible::key_name;
 use super::derivation::{Derivation, InputSummary, Made, summary};
 use super::derive::{SetOperation, largest, sum, union_adds, write_pages};
 use super::provenance;
@@ -82,6 +83,7 @@ fn refuse_differences(files: &[Vec<Source<'static>>]) -> Result<()> {
             [
                 ("shape", shape.to_owned()),
                 ("kind", superblock.cells.name().to_owned()),
+                ("secret key", key_name(superblock)),
                 ("seed", superblock.hash_seed.to_string()),
                 ("capacity", superblock.capacity.to_string()),
                 ("target rate", superblock.target_rate.to_string()),

@@ -6,9 +6,11 @@ use std::path::Path;
 #[cfg(feature = "files")]
 use crate::error::Result;
 use crate::hash::Hasher;
+#[cfg(feature = "files")]
+use crate::reader::ReadOptions;
 use crate::reader::Reader;
 
-/// Several files that are asked together: a key is hashed once, or once for each seed in use. A file
+/// Several files that are asked together: a key is hashed once, or once for each seed or secret in use. A file
 /// with damaged pages may hold every key of theirs; its [reader](Self::as_slice) tells.
 ///
 /// Each reader keeps its file open and mapped; a process may have to raise its limit of open files
@@ -31,7 +33,7 @@ use crate::reader::Reader;
 #[derive(Debug, Default)]
 pub struct Readers {
     readers: Vec<Reader>,
-    /// The readers of each seed.
+    /// The readers of each seed or secret.
     groups: Vec<Group>,
 }
 
@@ -51,9 +53,16 @@ impl Readers {
     /// Opens files; the error says which one cannot be.
     #[cfg(feature = "files")]
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self> {
+        Self::open_with(paths, &ReadOptions::new())
+    }
+
+    /// As [`open`](Self::open), each file in the same way: with the same secret, say. Files that take
+    /// different secrets, or none, are opened one by one and [added](Self::push).
+    #[cfg(feature = "files")]
+    pub fn open_with<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Self> {
         let mut readers = Self::new();
         for path in paths {
-            readers.push(Reader::open(path)?);
+            readers.push(options.open(path)?);
         }
         Ok(readers)
     }

@@ -17,6 +17,8 @@ mod fold;
 mod growing;
 #[cfg(feature = "files")]
 mod in_place;
+#[cfg(feature = "files")]
+mod maintain;
 mod many;
 #[cfg(feature = "files")]
 mod provenance;
@@ -41,6 +43,8 @@ pub use digest::{Digest, digest_bytes};
 pub use in_place::Absorbed;
 #[cfg(feature = "files")]
 pub(crate) use in_place::union_into;
+#[cfg(feature = "files")]
+pub use maintain::{Rotation, recover, rotate};
 pub use many::Readers;
 #[cfg(feature = "files")]
 pub use repair::{Repair, repair};

@@ -18,6 +18,7 @@ use crate::format::{
     encode_metadata,
 };
 use crate::geometry::{CellKind, Geometry, Layout};
+use crate::hash::Key;
 use crate::plan::{self, Plan};
 use crate::random;
 use crate::storage::{PendingFile, Target};
@@ -61,6 +62,7 @@ pub struct Options {
     row_bits: Option<u64>,
     geometry: Option<Geometry>,
     seed: u64,
+    key: Option<Key>,
     journal_bytes: Option<u64>,
     metadata: Vec<(String, String)>,
     uuid: Option<[u8; 16]>,
@@ -153,6 +155,14 @@ impl Options {
     /// Seed of the hash. Only filters with the same seed can be merged; the default is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The secret of a keyed filter, for keys that strangers choose: see [`Key`]. It is not kept in
+    /// the file, and has to be given whenever keys are added or asked for. Only filters with the same
+    /// secret can be merged. A keyed filter has no other seed than 0.
+    pub fn key(mut self, key: &Key) -> Self {
+        self.key = Some(key.clone());
         self
     }
 
@@ -322,10 +332,11 @@ impl Options {
             create_file(&pending.medium()?, &superblock, &plan, metadata)?;
             // Opened before it has a name: if that fails, no file is there that was not before.
             let engine = Engine::open_new(pending.medium()?)?;
+            let hasher = superblock.hasher(self.key.as_ref())?;
             pending.publish()?;
-            Ok(engine)
+            Ok(Filter::from_engine(engine, hasher, path))
         };
-        Ok(Filter::from_engine(create().map_err(|error: Error| error.at(path))?, path))
+        create().map_err(|error: Error| error.at(path))
     }
 
     /// Starts a file that is filled in bulk and appears under its name when it is finished.
@@ -356,7 +367,9 @@ impl Options {
         let start = || {
             let target = Target::new(path, self.replace)?;
             let pending = PendingFile::new(target, file_bytes(&superblock, &plan))?;
-            Builder::new(pending, superblock, &plan, metadata, self.uuid.is_none())
+            let hasher = superblock.hasher(self.key.as_ref())?;
+            let builder = Builder::new(pending, superblock, &plan, metadata, self.uuid.is_none())?;
+            Ok(builder.hashing_with(hasher))
         };
         start().map_err(|error: Error| error.at(path))
     }
@@ -396,6 +409,10 @@ impl Options {
         if journal_bytes > MAX_JOURNAL_BYTES {
             return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
         }
+        if self.key.is_some() && self.seed != 0 {
+            let reason = "a keyed filter has no seed beside its secret";
+            return Err(Error::parameter("seed", self.seed, reason));
+        }
         let kind = plan.geometry().cell_kind();
         let when_full = self.when_full.unwrap_or(WhenFull::Allow);
         if when_full != WhenFull::Allow && plan.capacity().is_none() {
@@ -420,6 +437,7 @@ impl Options {
             compatible: 0,
             uuid: self.uuid.unwrap_or_else(random::uuid),
             hash_seed: self.seed,
+            key_check: self.key.as_ref().map(Key::check),
             cells: kind,
             when_full,
             journal_bytes: journal_bytes.next_multiple_of(JOURNAL_STEP),

@@ -82,7 +82,11 @@ impl Options {
         let identity_from_contents = self.uuid.is_none();
         let start = || {
             let target = Target::new(path, self.replace)?;
-            Builder::new_sealed(target, superblock, size, memory, metadata, identity_from_contents)
+            let hasher = superblock.hasher(self.key.as_ref())?;
+            let identity = identity_from_contents;
+            let builder =
+                Builder::new_sealed(target, superblock, size, memory, metadata, identity)?;
+            Ok(builder.hashing_with(hasher))
         };
         start().map_err(|error: Error| error.at(path))
     }

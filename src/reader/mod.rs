@@ -49,6 +49,8 @@ use watch::Watch;
 pub struct Reader {
     /// The way of look-ups as long as the data of one segment, as the file has them, say it all.
     fast: FastPath,
+    /// The same for keys; none in a keyed file, whose hash takes another way.
+    fast_unkeyed: FastPath,
     /// Every page is known to be what was written, or is trusted.
     all_checked: AtomicBool,
     /// One segment for good, as the file has it.
@@ -103,17 +105,20 @@ impl Reader {
     /// A reader of segments that were mapped or copied.
     fn new(
         snapshot: Snapshot,
+        hasher: Hasher,
         segments: Segments,
         replayed: Option<Vec<Cells<FileMap>>>,
         checked: Option<CheckedPages>,
     ) -> Self {
         let superblock = &snapshot.loaded.superblock;
         let simple = replayed.is_none() && superblock.shape() == Shape::Fixed;
+        let fast = if simple { segments.first.fast_path() } else { FastPath::None };
         Reader {
-            fast: if simple { segments.first.fast_path() } else { FastPath::None },
+            fast,
+            fast_unkeyed: if hasher.is_keyed() { FastPath::None } else { fast },
             all_checked: AtomicBool::new(checked.as_ref().is_none_or(CheckedPages::is_complete)),
             simple,
-            hasher: Hasher::new(superblock.hash_seed),
+            hasher,
             segments,
             checked: checked.map(Box::new),
             replayed,
@@ -140,10 +145,20 @@ impl Reader {
     #[inline]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         let key = key.as_ref();
-        if self.fast == FastPath::None {
-            return self.contains_slow(self.hasher.hash_by_call(key));
+        if self.fast_unkeyed == FastPath::None {
+            return self.contains_by_call(key);
         }
-        self.contains_fast(hash_fast(&self.hasher, key))
+        self.contains_fast(self.fast_unkeyed, hash_fast(&self.hasher, key))
+    }
+
+    /// The way of keys that have no fast one.
+    #[inline(never)]
+    fn contains_by_call(&self, key: &[u8]) -> bool {
+        if self.hasher.is_keyed() {
+            self.contains_hash(self.hasher.hash_keyed(key))
+        } else {
+            self.contains_slow(self.hasher.hash_unkeyed(key))
+        }
     }
 
     /// Whether the key of a hash may be in.
@@ -152,12 +167,12 @@ impl Reader {
         if self.fast == FastPath::None {
             return self.contains_slow(hash);
         }
-        self.contains_fast(hash)
+        self.contains_fast(self.fast, hash)
     }
 
     #[inline(always)]
-    fn contains_fast(&self, hash: u64) -> bool {
-        self.segments.first.contains_fast(self.fast, hash) || !self.is_certain(hash)
+    fn contains_fast(&self, fast: FastPath, hash: u64) -> bool {
+        self.segments.first.contains_fast(fast, hash) || !self.is_certain(hash)
     }
 
     /// A look-up where several segments, copies or counters have a say.
@@ -191,7 +206,10 @@ impl Reader {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         let hasher = self.hasher;
         found.resize(keys.len(), false);
-        self.answer_batch(|at| hasher.hash(keys[at].as_ref()), found);
+        if hasher.is_keyed() {
+            return self.answer_batch(|at| hasher.hash_keyed(keys[at].as_ref()), found);
+        }
+        self.answer_batch(|at| hasher.hash_unkeyed(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.

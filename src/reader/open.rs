@@ -17,6 +17,7 @@ use crate::file::{
 use crate::file::{JournalContents, PAUSE, map_segment, retry_torn};
 use crate::format::{Shape, region_count, region_places};
 use crate::geometry::PAGE_BYTES;
+use crate::hash::Hasher;
 use crate::storage::{Bytes, Map, ReadMedium};
 #[cfg(feature = "files")]
 use crate::{
@@ -56,13 +57,13 @@ impl Reader {
     fn mapped(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
         // All of it again if a writer changed slots between two steps of it.
         let opened = retry_torn(&medium, || Opened::new(&medium, options))?;
-        let Opened { snapshot, segments, checked, replayed } = opened;
+        let Opened { snapshot, hasher, segments, checked, replayed } = opened;
         let changing = snapshot.loaded.superblock.shape() != Shape::Fixed;
         let mut watch = None;
         if changing || replayed.is_some() || checked.is_some() {
             watch = Some(Box::new(Watch::new(&medium, snapshot.loaded.signature)?));
         }
-        let reader = Reader::new(snapshot, segments, replayed, checked);
+        let reader = Reader::new(snapshot, hasher, segments, replayed, checked);
         Ok(Reader { watch, file: Some(medium), ..reader })
     }
 
@@ -71,6 +72,7 @@ impl Reader {
         for _ in 0..COPIES {
             let snapshot = Snapshot::read(medium)?;
             let Loaded { superblock, slot, .. } = &snapshot.loaded;
+            let hasher = superblock.hasher(options.key.as_ref())?;
             let copies = segments(superblock, slot, |geometry, offset| {
                 copy_segment(medium, geometry, offset)
             })?;
@@ -96,7 +98,7 @@ impl Reader {
                 let words = page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS;
                 words.for_each(|word| data.store(word, u64::MAX));
             }
-            let reader = Reader::new(snapshot, copies, None, Some(checked));
+            let reader = Reader::new(snapshot, hasher, copies, None, Some(checked));
             reader.trust_all_pages();
             return Ok(reader);
         }
@@ -108,6 +110,7 @@ impl Reader {
 #[cfg(feature = "files")]
 struct Opened {
     snapshot: Snapshot,
+    hasher: Hasher,
     segments: Segments,
     checked: Option<CheckedPages>,
     replayed: Option<Vec<Cells<FileMap>>>,
@@ -118,6 +121,7 @@ impl Opened {
     fn new(medium: &FileMedium, options: &ReadOptions) -> Result<Self> {
         let mut snapshot = Snapshot::read_once(medium)?;
         let Loaded { superblock, slot, .. } = &snapshot.loaded;
+        let hasher = superblock.hasher(options.key.as_ref())?;
         let segments = segments(superblock, slot, |geometry, offset| {
             map_segment(medium, geometry, offset, Mapping::ReadOnly)
         })?;
@@ -138,7 +142,7 @@ impl Opened {
             segment.advise(Usage::LookUps);
         }
         let replayed = replay(medium, &mut snapshot, &segments)?;
-        Ok(Opened { snapshot, segments, checked, replayed })
+        Ok(Opened { snapshot, hasher, segments, checked, replayed })
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Reader;
 use crate::error::Result;
+use crate::hash::Key;
 
 /// How a file is opened for reading.
 ///
@@ -23,6 +24,7 @@ pub struct ReadOptions {
     pub(super) trust: bool,
     pub(super) access: Access,
     pub(super) warm_up: bool,
+    pub(super) key: Option<Key>,
 }
 
 /// Where a reader looks keys up.
@@ -101,6 +103,16 @@ impl ReadOptions {
     /// default each page is read when the first look-up needs it.
     pub fn warm_up(mut self, warm_up: bool) -> Self {
         self.warm_up = warm_up;
+        self
+    }
+
+    /// The secret of a keyed file: see [`Key`]. A keyed file without its secret gives
+    /// [`Error::KeyNeeded`](crate::Error::KeyNeeded), a wrong one
+    /// [`Error::WrongKey`](crate::Error::WrongKey), and one for a file that is not keyed
+    /// [`Error::NotKeyed`](crate::Error::NotKeyed): it may be another file than the one meant. Many
+    /// files at once: [`Readers::open_with`](crate::ops::Readers::open_with).
+    pub fn key(mut self, key: &Key) -> Self {
+        self.key = Some(key.clone());
         self
     }
 

@@ -33,8 +33,10 @@ pub struct Inspection {
     pub when_full: WhenFull,
     /// Name of the hash function.
     pub hash: &'static str,
-    /// Seed of the hash.
+    /// Seed of the hash; 0 in a keyed file.
     pub seed: u64,
+    /// Of a keyed file, the fingerprint of its secret: see [`Key::fingerprint`](crate::Key::fingerprint).
+    pub key_fingerprint: Option<String>,
     /// The rate asked for at creation.
     pub target_rate: Option<f64>,
     /// The number of keys asked for at creation.
@@ -211,7 +213,8 @@ fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
         health,
         kind: superblock.cells,
         when_full: superblock.when_full,
-        hash: "SeaHash",
+        hash: if superblock.key_check.is_some() { "SipHash-2-4" } else { "SeaHash" },
+        key_fingerprint: superblock.key_fingerprint(),
         seed: superblock.hash_seed,
         target_rate: Some(superblock.target_rate).filter(|&rate| rate != 0.0),
         capacity: Some(superblock.capacity).filter(|&capacity| capacity != 0),

@@ -13,6 +13,8 @@ mod bytes;
 #[cfg(feature = "files")]
 mod file;
 #[cfg(feature = "files")]
+mod key_file;
+#[cfg(feature = "files")]
 mod lock;
 mod map;
 #[cfg(feature = "files")]

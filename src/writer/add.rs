@@ -248,7 +248,30 @@ impl<M: Medium> Engine<M> {
     /// The hash of a key.
     #[inline(always)]
     pub(crate) fn hash(&self, hasher: &Hasher, key: &[u8]) -> u64 {
-        if self.fast == FastPath::None { hasher.hash_by_call(key) } else { hash_fast(hasher, key) }
+        if self.fast_unkeyed == FastPath::None {
+            hasher.hash_by_call(key)
+        } else {
+            hash_fast(hasher, key)
+        }
+    }
+
+    /// Whether a key may be in.
+    #[inline]
+    pub(crate) fn contains_key(&self, hasher: &Hasher, key: &[u8]) -> bool {
+        if self.fast_unkeyed == FastPath::None {
+            return self.contains_by_call(hasher, key);
+        }
+        self.segments.first.data.contains_fast(self.fast_unkeyed, hash_fast(hasher, key))
+    }
+
+    /// The way of keys that have no fast one.
+    #[inline(never)]
+    fn contains_by_call(&self, hasher: &Hasher, key: &[u8]) -> bool {
+        if hasher.is_keyed() {
+            self.contains_hash(hasher.hash_keyed(key))
+        } else {
+            self.contains_slow(hasher.hash_unkeyed(key))
+        }
     }
 
     /// Whether a hash may be in.

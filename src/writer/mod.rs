@@ -87,6 +87,8 @@ pub(crate) struct Engine<M: Medium> {
     simple: bool,
     /// The way of look-ups, if they have a fast one.
     fast: FastPath,
+    /// The same for keys; none in a keyed file, whose hash takes another way.
+    fast_unkeyed: FastPath,
     journal: Journal<M>,
     /// Shut once this handle must not write any more; locked until the file is marked as open.
     stripes: Stripes,
@@ -215,9 +217,11 @@ impl<M: Medium> Engine<M> {
         let simple = superblock.shape() == Shape::Fixed && !counting && limit.is_none();
         let data_bytes: u64 =
             segments.all().map(|segment| 8 * segment.data.words().len() as u64).sum();
+        let fast = if simple { segments.first.data.fast_path() } else { FastPath::None };
         let engine = Engine {
             simple,
-            fast: if simple { segments.first.data.fast_path() } else { FastPath::None },
+            fast,
+            fast_unkeyed: if superblock.key_check.is_some() { FastPath::None } else { fast },
             filled: AtomicU64::new(slot.newest().adds),
             mark: AtomicU64::new(slot.mark),
             spill: Mutex::default(),

@@ -50,6 +50,7 @@ pub(super) fn new_filter_of(
         read_only_compatible: 0,
         compatible: 0,
         uuid: [7; 16],
+        key_check: None,
         hash_seed: 0,
         cells: kind.cells,
         when_full: if growing { WhenFull::Grow } else { WhenFull::Allow },

@@ -1,8 +1,16 @@
-//! Key bytes → 64-bit hash (format-spec.md, F-40 to F-43).
+//! Key bytes → 64-bit hash (format-spec.md, F-40 to F-43, F-150 to F-153).
 //!
 //! The hash is SeaHash. The crate's function is not inlined, so short keys would pay more for the
 //! call than for the hashing; keys of up to 64 bytes take a twin of our own, held equal to
-//! the crate bit for bit by the tests.
+//! the crate bit for bit by the tests. In a keyed file it is SipHash-2-4 under a secret ([`Key`]).
+
+mod key;
+mod sip;
+
+pub use key::Key;
+pub(crate) use key::fingerprint;
+
+use std::fmt;
 
 /// Longest key, in bytes, that takes the inlined path.
 const SHORT: usize = 64;
@@ -31,9 +39,11 @@ pub(crate) const fn split_mix(start: u64, index: u64) -> u64 {
     mix(start.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
 }
 
-/// Turns keys into hashes: the function every filter file with the same seed shares.
+/// Turns keys into hashes: the function every filter file with the same seed, or made with the same
+/// [`Key`], shares.
 ///
-/// Hash a key once and ask several filters with `contains_hash`.
+/// Hash a key once and ask several filters with `contains_hash`. The hasher of a keyed file holds what
+/// its [`Key`] gives, is as secret as that, and is not wiped.
 ///
 /// ```
 /// use bloomfile::hash::Hasher;
@@ -42,12 +52,26 @@ pub(crate) const fn split_mix(start: u64, index: u64) -> u64 {
 /// assert_eq!(hasher.hash(b""), 14492805990617963705);
 /// assert_ne!(hasher.hash(b"key"), Hasher::new(1).hash(b"key"));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hasher {
+    /// Where the hash starts: that of SeaHash, or of SipHash in a keyed file.
     words: [u64; 4],
     /// The last two words, which keys of up to 16 bytes leave as they are, in one.
     rest: u64,
     seed: u64,
+    keyed: bool,
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut hasher = f.debug_struct("Hasher");
+        if self.keyed {
+            // The words would give the secret away.
+            hasher.field("keyed", &true).finish_non_exhaustive()
+        } else {
+            hasher.field("seed", &self.seed).finish()
+        }
+    }
 }
 
 impl Hasher {
@@ -61,10 +85,30 @@ impl Hasher {
                 i += 1;
             }
         }
-        Hasher { words, rest: words[2] ^ words[3], seed }
+        Hasher { words, rest: words[2] ^ words[3], seed, keyed: false }
     }
 
-    /// The seed this hasher was made with.
+    /// The hasher of a secret: SipHash-2-4 (F-151).
+    ///
+    /// ```
+    /// use bloomfile::{Key, hash::Hasher};
+    ///
+    /// let hasher = Hasher::keyed(&Key::from_bytes([
+    ///     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+    /// ]));
+    /// assert_eq!(hasher.hash(b""), 0x726f_db47_dd0e_0e31);
+    /// ```
+    pub fn keyed(key: &Key) -> Self {
+        Hasher { words: sip::start(key.words()), rest: 0, seed: 0, keyed: true }
+    }
+
+    /// Whether this is the hasher of a secret.
+    #[inline(always)]
+    pub const fn is_keyed(&self) -> bool {
+        self.keyed
+    }
+
+    /// The seed this hasher was made with; 0 for that of a secret.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
@@ -78,19 +122,34 @@ impl Hasher {
     /// The hash of a key.
     #[inline(always)]
     pub fn hash(&self, key: impl AsRef<[u8]>) -> u64 {
-        self.hash_by(key.as_ref(), diffuse)
+        let key = key.as_ref();
+        if self.keyed { self.hash_by_call(key) } else { self.hash_unkeyed(key) }
     }
 
     /// The hash of a key, not inlined: for the slow one of two ways, so that they do not both carry it.
     #[inline(never)]
     pub(crate) fn hash_by_call(&self, key: &[u8]) -> u64 {
-        self.hash(key)
+        if self.keyed { self.hash_keyed(key) } else { self.hash_unkeyed(key) }
     }
 
-    /// The hash of a key, by another function that does what [`diffuse`] does: with instructions
-    /// that the compiler may not use, say.
+    /// The hash of a key, where this is known to be no hasher of a secret.
+    #[inline(always)]
+    pub(crate) fn hash_unkeyed(&self, key: &[u8]) -> u64 {
+        self.hash_by(key, diffuse)
+    }
+
+    /// The hash of a key, where this is known to be the hasher of a secret.
+    #[inline(always)]
+    pub(crate) fn hash_keyed(&self, key: &[u8]) -> u64 {
+        debug_assert!(self.keyed);
+        sip::hash(self.words, key)
+    }
+
+    /// The hash of a key where this is known to be no hasher of a secret, by another function that
+    /// does what [`diffuse`] does: with instructions that the compiler may not use, say.
     #[inline(always)]
     pub(crate) fn hash_by(&self, key: &[u8], diffuse: impl Fn(u64) -> u64) -> u64 {
+        debug_assert!(!self.keyed);
         if key.len() <= SHORT {
             self.short(key, diffuse)
         } else {
@@ -226,6 +285,18 @@ mod tests {
         for length in 0..200 {
             let key = noise(length, 3);
             assert_eq!(Hasher::new(0).hash(&key), seahash::hash(&key));
+        }
+    }
+
+    #[test]
+    fn a_keyed_hasher_shows_nothing_of_its_secret() {
+        let hasher = Hasher::keyed(&Key::from_bytes(*b"sixteen bytes..."));
+        assert_eq!(format!("{hasher:?}"), "Hasher { keyed: true, .. }");
+        assert_eq!(format!("{:?}", Hasher::new(3)), "Hasher { seed: 3 }");
+        for length in 0..100 {
+            let key = noise(length, 9);
+            let hash = hasher.hash(&key);
+            assert_eq!((hasher.hash_by_call(&key), hasher.hash_keyed(&key)), (hash, hash));
         }
     }
 
