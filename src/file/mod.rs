@@ -1,6 +1,7 @@
 //! What every reader of a file needs: headers, page tables, the journal of an open file, and whether
 //! a page is what was written. The first bytes of a new file, too.
 
+mod blocks;
 mod changes;
 mod checker;
 #[cfg(feature = "files")]
@@ -16,6 +17,7 @@ mod scan;
 mod segments;
 mod snapshot;
 
+pub(crate) use blocks::Blocks;
 #[cfg(test)]
 pub(crate) use changes::Changes;
 pub(crate) use changes::Patch;

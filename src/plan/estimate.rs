@@ -94,6 +94,22 @@ pub fn estimate_keys(geometry: &Geometry, ones: &[u64]) -> Estimate {
     estimate.clamped(count.fewest, f64::INFINITY)
 }
 
+/// Standard deviations of the ones within which a filter holds no more keys than it is for.
+const FULL_DEVIATIONS: f64 = 6.0;
+
+/// The ones from which on a filter holds more than `adds` keys, each of which changed it when it came
+/// (F-156): with so many more keys as changed nothing, and six standard deviations on top.
+pub(crate) fn most_ones(geometry: &Geometry, adds: u64) -> f64 {
+    let occupancy = Occupancy::new(geometry);
+    // A key that changes nothing is not counted: at most this part of those that come.
+    let unseen = super::false_positive_rate(geometry, adds).min(0.99);
+    let keys = adds as f64 / (1.0 - unseen);
+    let cells = occupancy.tables * occupancy.cells;
+    let missed = (keys * occupancy.throws * (-1.0 / occupancy.cells.max(2.0)).ln_1p()).exp();
+    let spread = FULL_DEVIATIONS * occupancy.covariance(keys, keys).sqrt() + 1.0;
+    cells * (1.0 - missed) + spread
+}
+
 /// How two sets relate, estimated from their filters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -29,6 +29,56 @@ pub enum LoadVerdict {
     Uneven,
     /// The loads differ less than chance explains.
     TooEven,
+    /// Some blocks hold more keys than chance brings together in any.
+    Crowded,
+}
+
+/// Blocks that hold more keys than chance brings together; told by
+/// [`report::crowding`](crate::report::crowding).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Crowding {
+    /// Blocks of the segment.
+    pub blocks: u64,
+    /// Those that were looked at.
+    pub looked_at: u64,
+    /// Those of them that hold too many keys.
+    pub crowded: u64,
+}
+
+/// One in so many segments may have a block that is taken for crowded by chance.
+const CROWDED_BY_CHANCE: f64 = 1e-6;
+
+/// Standard deviations by which the ones of a block may be more than its keys make likely.
+const ONES_REACH: f64 = 6.0;
+
+/// The keys that leave this share of zeros in rows of so many cells, on the average of many blocks.
+pub(crate) fn load_of_zeros(row_cells: u64, zeros: f64) -> f64 {
+    -(row_cells as f64) * zeros.max(f64::MIN_POSITIVE).ln()
+}
+
+/// The ones from which on a block is crowded, where so many blocks have a mean load of `mean`: so
+/// many keys as make that many ones likely hardly ever meet in any of the blocks.
+pub(crate) fn crowded_from(rows: u32, row_cells: u64, blocks: u64, mean: f64) -> u64 {
+    let (rows, w) = (f64::from(rows), row_cells as f64);
+    let mean = mean.max(f64::MIN_POSITIVE);
+    // Chernoff's bound: P(J ≥ a) ≤ e^(a − λ − a·ln(a/λ)) for a > λ.
+    let unlikely = |load: f64| {
+        let chance = load - mean - load * (load / mean).ln();
+        load > mean && chance + (blocks.max(1) as f64).ln() < CROWDED_BY_CHANCE.ln()
+    };
+    let (mut low, mut high) = (mean, 4.0 * mean + 100.0);
+    while !unlikely(high) {
+        high *= 2.0;
+    }
+    while high - low > 0.01 {
+        let middle = (low + high) / 2.0;
+        if unlikely(middle) { high = middle } else { low = middle }
+    }
+    // As many keys leave so many zeros, give or take.
+    let zeros = rows * w * (high * (-1.0 / w.max(2.0)).ln_1p()).exp();
+    (rows * w - zeros + ONES_REACH * zeros.min(rows * w - zeros).max(0.0).sqrt()).ceil() as u64
 }
 
 /// The loads of blocks and the law they should follow.
@@ -123,7 +173,22 @@ impl LoadLaw {
         }
     }
 
-    pub(crate) fn verdict(&self) -> LoadVerdict {
+    /// How many of the blocks that were counted are crowded.
+    pub(crate) fn crowded(&self, counted: &[u64]) -> u64 {
+        let (rows, row_cells) = (self.rows as u32, self.row_cells as u64);
+        let from = crowded_from(rows, row_cells, self.blocks as u64, self.mean) as usize;
+        counted.iter().skip(from).sum()
+    }
+
+    /// What to think of the loads, so many blocks being crowded.
+    pub(crate) fn verdict_with(&self, crowded: u64) -> LoadVerdict {
+        match self.verdict() {
+            LoadVerdict::AsExpected | LoadVerdict::TooEven if crowded > 0 => LoadVerdict::Crowded,
+            verdict => verdict,
+        }
+    }
+
+    fn verdict(&self) -> LoadVerdict {
         if self.mean == 0.0 || self.blocks == 0.0 {
             return LoadVerdict::Empty;
         }

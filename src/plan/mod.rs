@@ -18,10 +18,11 @@ mod precheck;
 mod projection;
 mod rate;
 
+pub(crate) use estimate::most_ones;
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
 pub use growth::{growth_capacity, growth_plan, growth_rate};
-pub(crate) use loads::LoadLaw;
-pub use loads::LoadVerdict;
+pub use loads::{Crowding, LoadVerdict};
+pub(crate) use loads::{LoadLaw, crowded_from, load_of_zeros};
 pub(crate) use occupancy::{Occupancy, SealedPages};
 pub use precheck::Precheck;
 pub(crate) use projection::{ones_after, split as split_ones};

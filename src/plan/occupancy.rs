@@ -1,6 +1,6 @@
 //! How full a filter is, page by page counted, and what that says.
 
-use super::{Estimate, estimate_keys, rate_at_fill};
+use super::{Estimate, estimate_keys, most_ones, rate_at_fill};
 use crate::geometry::{Geometry, Layout, MAX_ROWS};
 use crate::sealed::{MAYBE_PAGE_CRC, rate_of_keys};
 
@@ -120,6 +120,16 @@ impl Occupancy {
             sound => ((ones - full) as f64 * cells as f64 / sound as f64) as u64,
         };
         self.ones.iter().zip(&self.full).map(extrapolate).collect()
+    }
+
+    /// Cells that may still be turned on before the ones stand for more keys than `adds`. Pages that
+    /// are full do not count if they may be `repaired`.
+    pub(crate) fn room(&self, geometry: &Geometry, adds: u64, repaired: bool) -> i64 {
+        let [ones, full] = [&self.ones, &self.full].map(|counts| counts.iter().sum::<u64>());
+        let full = if repaired { full } else { 0 };
+        let cells = geometry.cells();
+        let telling = cells.saturating_sub(full) as f64 / cells as f64;
+        (most_ones(geometry, adds) * telling).ceil() as i64 - (ones - full) as i64
     }
 
     /// The estimated number of keys.

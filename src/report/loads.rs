@@ -4,19 +4,17 @@ use std::ops::{ControlFlow, Range};
 #[cfg(feature = "files")]
 use std::path::Path;
 
-use byteorder::{ByteOrder, LittleEndian};
-
 use crate::error::Result;
-use crate::file::{FilePages, Pages, Snapshot, split_on_all_cores, visit_table_until};
+use crate::file::{Blocks, FilePages, Snapshot, read_table_part, visit_table_until};
 use crate::format::SegmentRecord;
-use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES, SEALED_PAGE_BITS};
-use crate::plan::{LoadLaw, LoadVerdict};
+use crate::geometry::{Layout, SEALED_PAGE_BITS};
+use crate::plan::{Crowding, LoadLaw, LoadVerdict};
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
 use crate::storage::{Bytes, ReadMedium};
 
-/// Blocks that are counted in one go.
-const GROUP: u64 = 64;
+/// Pages that [`crowding`] looks at, at most: 64 MiB of data.
+const MOST_PAGES: u64 = 1 << 14;
 
 /// How many keys met in the blocks of a segment; made by [`block_loads`].
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +29,9 @@ pub struct BlockLoads {
     pub mean: f64,
     /// The loads' variance as a multiple of what chance gives; near 1 when all is well.
     pub dispersion: f64,
+    /// Blocks that hold more keys than chance brings together in any, as keys do that were chosen for
+    /// it, or a repair.
+    pub crowded: u64,
     /// What to think of it.
     pub verdict: LoadVerdict,
     /// The blocks by their load, from the lowest to the highest.
@@ -127,7 +128,8 @@ fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> R
         blocks: total,
         mean: law.mean(),
         dispersion: law.dispersion(),
-        verdict: law.verdict(),
+        crowded: law.crowded(&counted),
+        verdict: law.verdict_with(law.crowded(&counted)),
         bins,
     })
 }
@@ -148,83 +150,48 @@ fn sealed_loads(medium: &dyn ReadMedium, segment: &SegmentRecord) -> Result<Vec<
     Ok(counted)
 }
 
-/// The blocks of a geometry, or what takes their place.
-struct Blocks {
-    /// Rows and cells of each row of one block.
-    rows: u32,
-    row_cells: u64,
-    /// All of them, whole or not.
-    blocks: u64,
-    /// Words from one to the next.
-    words: u64,
-    /// Of so many blocks in a row of the data, the first so many are whole.
-    whole: (u64, u64),
-    cells: CellKind,
+/// Looks for blocks that hold more keys than chance brings together: what is left by keys that were
+/// chosen to fill them, or by a repair. One result for each segment, oldest first.
+///
+/// Reads the page tables and of each segment at most 64 MiB of data, those of its fullest pages: so it
+/// takes no longer for a large file, of which it may miss single blocks. [`block_loads`] reads all.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// let filter = bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?;
+/// filter.add("sheep")?;
+/// filter.close()?;
+/// assert_eq!(bloomfile::report::crowding(&path)?[0].crowded, 0);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+#[cfg(feature = "files")]
+pub fn crowding(path: impl AsRef<Path>) -> Result<Vec<Crowding>> {
+    let path = path.as_ref();
+    let look = || crowding_of_medium(&open_to_read(path)?);
+    look().map_err(|error| error.at(path))
 }
 
-impl Blocks {
-    fn new(geometry: &Geometry) -> Self {
-        let (rows, row_cells, span) = match geometry.layout() {
-            Layout::Rows | Layout::Flat => (1, LINE_BLOCK_CELLS, LINE_BLOCK_CELLS),
-            Layout::Page | Layout::Line | Layout::Sealed => {
-                (geometry.row_count(), geometry.row_cells(), geometry.block_span())
-            }
-        };
-        let (blocks, whole) = match geometry.layout() {
-            Layout::Rows | Layout::Flat => {
-                let stretches = geometry.block_span() / span;
-                let in_row = match geometry.layout() {
-                    Layout::Rows => geometry.row_span() / span,
-                    _ => stretches,
-                };
-                (stretches, (in_row, geometry.row_cells() / span))
-            }
-            Layout::Page | Layout::Line | Layout::Sealed => (geometry.blocks(), (1, 1)),
-        };
-        let words = span * u64::from(geometry.cell_kind().bits()) / 64;
-        Blocks { rows, row_cells, blocks, words, whole, cells: geometry.cell_kind() }
-    }
+/// As [`crowding`], for a file whose bytes are in memory.
+pub fn crowding_bytes(bytes: impl AsRef<[u8]>) -> Result<Vec<Crowding>> {
+    crowding_of_medium(&Bytes(bytes.as_ref()))
+}
 
-    /// How many blocks have how many ones.
-    fn count(&self, pages: &FilePages<'_>) -> Result<Vec<u64>> {
-        let cells = (u64::from(self.rows) * self.row_cells) as usize;
-        // Groups of blocks that begin and end with a page.
-        let group_words = (GROUP * self.words).next_multiple_of(PAGE_BYTES / 8);
-        let (group, group_pages) = (group_words / self.words, group_words * 8 / PAGE_BYTES);
-        let groups = self.blocks.div_ceil(group);
-        let parts = split_on_all_cores(groups, group_pages, |groups| {
-            let mut counted = vec![0; cells + 1];
-            let mut bytes = vec![0; (group_words * 8) as usize];
-            for number in groups {
-                let blocks = number * group..((number + 1) * group).min(self.blocks);
-                let words = (blocks.end - blocks.start) * self.words;
-                let bytes = &mut bytes[..(words * 8).next_multiple_of(PAGE_BYTES) as usize];
-                pages.read(number * group_pages, bytes)?;
-                for (block, bytes) in blocks.zip(bytes.chunks_exact(self.words as usize * 8)) {
-                    if block % self.whole.0 < self.whole.1 {
-                        let words = bytes.chunks_exact(8).map(LittleEndian::read_u64);
-                        let ones: u32 = words.map(|word| self.ones(word)).sum();
-                        // More than there are cells means damage between the rows.
-                        counted[(ones as usize).min(cells)] += 1;
-                    }
-                }
-            }
-            Ok(counted)
-        });
-        let mut counted = vec![0; cells + 1];
-        for part in parts {
-            counted.iter_mut().zip(part?).for_each(|(sum, count)| *sum += count);
+fn crowding_of_medium(medium: &dyn ReadMedium) -> Result<Vec<Crowding>> {
+    let slot = Snapshot::read(medium)?.loaded.slot;
+    let look = |(index, segment): (usize, &SegmentRecord)| {
+        if segment.geometry.layout() == Layout::Sealed {
+            // Its page table tells the keys of each page, and its pages are its blocks.
+            let counted = sealed_loads(medium, segment)?;
+            let (blocks, crowded) =
+                (segment.geometry.blocks(), LoadLaw::of_keys(&counted).crowded(&counted));
+            return Ok(Crowding { blocks, looked_at: blocks, crowded });
         }
-        Ok(counted)
-    }
-
-    /// Cells of a word that are not zero.
-    fn ones(&self, word: u64) -> u32 {
-        match self.cells {
-            CellKind::Plain | CellKind::Sealed => word.count_ones(),
-            CellKind::Counting => {
-                ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones()
-            }
-        }
-    }
+        let extent = segment.extent();
+        let entries = read_table_part(medium, segment, 0..extent.pages)?;
+        let blocks = Blocks::new(&segment.geometry);
+        let fullest = blocks.fullest(|page| entries[page as usize].ones, MOST_PAGES);
+        blocks.find_crowded(&FilePages::new(medium, index, extent), fullest, segment.adds)
+    };
+    slot.segments.iter().enumerate().map(look).collect()
 }

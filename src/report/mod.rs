@@ -9,12 +9,16 @@ mod verify;
 
 pub use explain::{Detail, Explained, explain_bytes};
 pub use inspect::{Inspection, SealedInspection, SegmentInspection, inspect_bytes};
-pub use loads::{BlockLoads, LoadBin, block_loads_bytes};
+pub use loads::{BlockLoads, LoadBin, block_loads_bytes, crowding_bytes};
 pub use pages::{PageInspection, inspect_pages_bytes};
 pub use verify::{Verification, verify_bytes};
 #[cfg(feature = "files")]
 pub use {
-    explain::explain, inspect::inspect, loads::block_loads, pages::inspect_pages, verify::verify,
+    explain::explain,
+    inspect::inspect,
+    loads::{block_loads, crowding},
+    pages::inspect_pages,
+    verify::verify,
 };
 
 pub use crate::file::Health;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Engine, Segment};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{Shape, WhenFull};
 use crate::geometry::CellKind;
 use crate::hash::Hasher;
@@ -94,10 +94,7 @@ impl<M: Medium> Engine<M> {
             Shape::Rotating(_) if self.superblock.rotate_after > 0 => self.roll_over_when_full(),
             _ => {
                 debug_assert_eq!(self.superblock.when_full, WhenFull::Refuse);
-                Err(Error::Full {
-                    capacity: self.superblock.capacity,
-                    reason: "it was made to refuse more",
-                })
+                self.refuse_full()
             }
         }
     }
@@ -105,6 +102,9 @@ impl<M: Medium> Engine<M> {
     /// Reserves a place in the newest segment; false when there is none.
     pub(super) fn reserve_place(&self) -> bool {
         let Some(mut limit) = self.limit else { return true };
+        if self.cells_left.are_none() {
+            return false;
+        }
         if self.superblock.when_full == WhenFull::Grow {
             limit = self.rollover_limit();
         }
@@ -168,7 +168,7 @@ impl<M: Medium> Engine<M> {
         }
         let segment = &self.segments.first;
         match self.stripes.hold(stripe_number(&segment.data, hash)) {
-            Ok(stripe) => Some(self.add_held(segment, &stripe, hash)),
+            Ok(stripe) => Some(self.add_held(segment, &stripe, hash) != 0),
             Err(refused) => self.add_refused(refused, hash),
         }
     }
@@ -212,13 +212,14 @@ impl<M: Medium> Engine<M> {
         if !self.reserve_place() {
             return Ok(Added::Full);
         }
-        let new = self.add_held(newest, &stripe, hash);
-        Ok(if new { Added::New } else { Added::Known })
+        let mask = self.add_held(newest, &stripe, hash);
+        self.cells_left.take(mask.count_ones());
+        Ok(if mask != 0 { Added::New } else { Added::Known })
     }
 
-    /// Adds a hash to a segment under a stripe; true when that changed it.
+    /// Adds a hash to a segment under a stripe; one bit for each row that this changed.
     #[inline(always)]
-    fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> bool {
+    fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> u32 {
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
         let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
@@ -234,7 +235,7 @@ impl<M: Medium> Engine<M> {
             }
             stripe.count(1);
         }
-        mask != 0
+        mask
     }
 
     /// Writes the record of a key.

@@ -159,7 +159,9 @@ impl<M: Medium> Engine<M> {
         if !self.journal.log_change(record) {
             lock(&self.spill).push(record);
         }
-        let cells = self.segments.get(change.region as usize).seen();
+        let segment = self.segments.get(change.region as usize);
+        self.count_cells(&change, segment.data.geometry().row_count());
+        let cells = segment.seen();
         for (word, shift, new) in counters_of(cells.geometry(), &change) {
             let before = cells.words().load(word);
             cells.store(word, (before & !(15 << shift)) | (u64::from(new) << shift));

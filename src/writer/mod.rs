@@ -16,6 +16,7 @@ mod checkpoint;
 mod commit;
 mod counting;
 mod figures;
+mod fullness;
 mod journal;
 mod pages;
 mod proof;
@@ -56,6 +57,7 @@ use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused,
 
 use checkpoint::Frozen;
 use commit::Rounds;
+use fullness::CellsLeft;
 use journal::Journal;
 use rollover::Prepared;
 use stats::Counters;
@@ -108,6 +110,7 @@ pub(crate) struct Engine<M: Medium> {
     /// Adds that the newest segment takes before something has to happen, and how many it has.
     limit: Option<u64>,
     filled: AtomicU64,
+    cells_left: CellsLeft,
     recovery: Option<Recovery>,
     counters: Counters,
     /// What made this handle stop, and what kind of failure the system called it.
@@ -223,6 +226,7 @@ impl<M: Medium> Engine<M> {
             fast,
             fast_unkeyed: if superblock.key_check.is_some() { FastPath::None } else { fast },
             filled: AtomicU64::new(slot.newest().adds),
+            cells_left: CellsLeft::new(superblock, slot, &tables[tables.len() - 1]),
             mark: AtomicU64::new(slot.mark),
             spill: Mutex::default(),
             spilled: AtomicBool::new(counting && length > slot.file_bytes),

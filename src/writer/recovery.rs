@@ -92,6 +92,11 @@ impl<M: Medium> Engine<M> {
         for segment in self.segments.all() {
             segment.forget_changes()?;
         }
+        let (tables, committed) = (lock(&self.tables), lock(&self.committed));
+        if let Some(table) = tables.tables.last() {
+            self.cells_left.reset(&self.superblock, &committed.slot, table);
+        }
+        drop((tables, committed));
         self.recovery = Some(report);
         Ok(())
     }

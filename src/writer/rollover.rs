@@ -240,6 +240,10 @@ impl<M: Medium> Engine<M> {
         })?;
         self.segments.activate(active);
         self.filled.store(0, Ordering::Relaxed);
+        if let Some(table) = tables.tables.last() {
+            let committed = lock(&self.committed);
+            self.cells_left.reset(&self.superblock, &committed.slot, table);
+        }
         self.log_again(unsynced);
         Ok(())
     }

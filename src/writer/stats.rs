@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Engine, lock};
-use crate::storage::Medium;
+use crate::file::Blocks;
+use crate::storage::{Map, Medium};
 
 /// What a writer did since the file was opened; told by [`Filter::stats`](crate::Filter::stats).
 ///
@@ -39,7 +40,15 @@ pub struct FilterStats {
     pub pages_unverified: u64,
     /// Recoveries that the file went through, ever.
     pub recoveries: u64,
+    /// Blocks of the newest segment that hold more keys than chance brings together in any, as keys do
+    /// that were chosen to fill them, or a repair: of its 1,024 pages that were the fullest at the last
+    /// checkpoint. While a checkpoint is being written this is what was found before.
+    /// [`report::block_loads`](crate::report::block_loads) looks at all.
+    pub crowded_blocks: u64,
 }
+
+/// Pages that are looked at for crowded blocks: few enough that a program may ask every second.
+const MOST_PAGES: u64 = 1 << 10;
 
 /// The counters behind [`FilterStats`].
 #[derive(Default)]
@@ -51,6 +60,7 @@ pub(super) struct Counters {
     last_checkpoint: AtomicU64,
     longest_checkpoint: AtomicU64,
     stalls: AtomicU64,
+    crowded: AtomicU64,
 }
 
 /// Durations are kept in nanoseconds: 584 years of them.
@@ -84,6 +94,8 @@ impl<M: Medium> Engine<M> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let duration = |counter: &AtomicU64| Duration::from_nanos(count(counter));
         let Counters { syncs, flushes, checkpoints, stalls, .. } = &self.counters;
+        let crowded_blocks = self.crowded_blocks();
+        let recoveries = lock(&self.committed).slot.recoveries;
         FilterStats {
             syncs: count(syncs),
             flushes: count(flushes),
@@ -96,7 +108,28 @@ impl<M: Medium> Engine<M> {
             journal_capacity: self.journal.capacity(),
             journal_full: self.journal.is_unlogged(),
             pages_unverified: self.pages_unverified(),
-            recoveries: lock(&self.committed).slot.recoveries,
+            recoveries,
+            crowded_blocks,
         }
+    }
+
+    /// Looks for crowded blocks, unless a checkpoint is under way.
+    fn crowded_blocks(&self) -> u64 {
+        let counter = &self.counters.crowded;
+        // In a forked child a lock may be held by a thread that is not there.
+        let tables = if self.medium.is_forked() { None } else { self.tables.try_lock().ok() };
+        let Some(tables) = tables else { return counter.load(Ordering::Relaxed) };
+        let segment = self.segments.newest();
+        let blocks = Blocks::new(segment.data.geometry());
+        let Some(table) = tables.tables.last() else { return 0 };
+        let fullest = blocks.fullest(|page| table[page as usize].ones, MOST_PAGES);
+        drop(tables);
+        let newest = lock(&self.committed).slot.newest().adds;
+        let adds = newest.saturating_add(self.stripes.adds());
+        let found = blocks.find_crowded(segment.data.words(), fullest, adds);
+        if let Ok(found) = found {
+            counter.store(found.crowded, Ordering::Relaxed);
+        }
+        counter.load(Ordering::Relaxed)
     }
 }
