@@ -88,7 +88,7 @@ impl Filter {
         Self::open_as(path.as_ref(), Some(key))
     }
 
-    fn open_as(path: &Path, key: Option<&Key>) -> Result<Self> {
+    pub(crate) fn open_as(path: &Path, key: Option<&Key>) -> Result<Self> {
         let open = || {
             let medium = open_for_writing(path)?;
             let hasher = load_hasher(&medium, key)?;

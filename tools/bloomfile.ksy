@@ -81,8 +81,10 @@ types:
         type: u8
       - id: rotate_after
         type: u8
+      - id: key_check
+        type: u8
       - id: reserved
-        size: 3988
+        size: 3980
       - id: crc
         type: u4
   slot:
@@ -309,6 +311,7 @@ types:
 enums:
   hash:
     1: seahash
+    2: siphash_2_4
   when_full:
     0: allow
     1: refuse

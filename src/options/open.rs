@@ -18,7 +18,8 @@ impl Options {
     /// A file that is there must be what these options would make: kind, seed, capacity, rate, size,
     /// layout, policy and generations are compared, and the first that differs is
     /// [`Error::Different`]; the file is left as it is. Journal size, identity and metadata may differ,
-    /// and stay as they are in the file. It is opened as by [`Filter::open`]: one that a crash left is
+    /// and stay as they are in the file. It is opened as by [`Filter::open`], with the secret of these
+    /// options if they have one: one that a crash left is
     /// recovered, one that another process writes is [`Error::Locked`], and a damaged one is an error,
     /// never replaced. Of several processes that come at the same time, one creates the file.
     ///
@@ -47,7 +48,7 @@ impl Options {
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match Filter::open(path) {
+            match Filter::open_as(path, self.key.as_ref()) {
                 Ok(filter) => {
                     let found = filter.first_parameters();
                     refuse_other(&found, &wanted).map_err(|error| error.at(path))?;

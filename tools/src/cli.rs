@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     AddArgs, BenchArgs, BuildArgs, CheckArgs, CompareArgs, CompletionsArgs, CreateArgs, ExportArgs,
-    InspectArgs, IntersectArgs, ManArgs, MergeArgs, PlanArgs, RemoveArgs, RepairArgs, RotateArgs,
-    ShrinkArgs, VerifyArgs, WhichArgs,
+    InspectArgs, IntersectArgs, KeygenArgs, ManArgs, MergeArgs, PlanArgs, RemoveArgs, RepairArgs,
+    RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
 };
 
 /// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Print, for each key, the filters that may hold it
     Which(WhichArgs),
+    /// Make the secret key of keyed filters, for keys that strangers choose
+    Keygen(KeygenArgs),
     /// Print what makes a shell complete this command's options
     Completions(CompletionsArgs),
     /// Print the manual page, or write the pages of all commands

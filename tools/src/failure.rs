@@ -76,8 +76,21 @@ pub(crate) fn explain(error: &bloomfile::Error) -> String {
         bloomfile::Error::Exists => {
             "already exists; choose another name, or replace it with --force".into()
         }
+        bloomfile::Error::Incompatible { parameter: "secret key", .. } => {
+            format!("{error}: with the same --key-file")
+        }
         bloomfile::Error::Incompatible { .. } => {
             format!("{error}: with the same --capacity, --fpr, --layout and --seed")
+        }
+        bloomfile::Error::KeyNeeded { .. } => {
+            format!("{error} with --key-file KEY_FILE")
+        }
+        bloomfile::Error::NotKeyed => {
+            "is not keyed: leave out --key-file and unset BLOOMFILE_KEY_FILE, if it is the right file"
+                .into()
+        }
+        bloomfile::Error::KeyFile { reason } if reason.contains("mode") => {
+            format!("{error}; or take it as it is with --force-key-file")
         }
         bloomfile::Error::Parameter { name: name @ "path", value, reason } => {
             format!("{name} cannot be {}: {reason}", text::key(value.as_bytes()))

@@ -15,7 +15,7 @@ use super::writing::{hashes, news, open, skipped_note, unfinished_note};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
 use crate::keys::{self, Format, Piece, Position, Resumed, Sink, Source};
-use crate::options::{KeyListArgs, PrintArgs, ResumeArgs};
+use crate::options::{KeyListArgs, PrintArgs, ResumeArgs, SecretArgs};
 use crate::{EXIT_ERROR, output, text, units};
 
 #[derive(Args, Debug)]
@@ -63,6 +63,9 @@ pub(crate) struct AddArgs {
     pub(crate) resuming: ResumeArgs,
 
     #[command(flatten)]
+    pub(crate) secret: SecretArgs,
+
+    #[command(flatten)]
     pub(crate) print: PrintArgs,
 }
 
@@ -97,7 +100,7 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
     };
     let mut progress = Interruptible::new(progress, end_early)?;
 
-    let filter = open(&args.file, quiet)?;
+    let filter = open(&args.file, &args.secret, quiet)?;
     let form = key_form::for_file(&args.file, &filter.metadata(), &args.keys.inputs)?;
     let format = Format::new(&args.keys.inputs.records, form);
     key_form::record(&args.file, &filter, form, &args.keys.inputs, quiet)?;

@@ -1,7 +1,7 @@
 //! `bloomfile bench`: how fast this file answers, on this machine, now.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use bloomfile::{ReadOptions, Reader, reader::Access};
 use clap::Args;
 
 use crate::failure::{Failure, Result};
+use crate::options::SecretArgs;
 use crate::output::Listing;
 use crate::{output, text, units};
 
@@ -29,6 +30,9 @@ pub(crate) struct BenchArgs {
     #[arg(short = 'n', long, value_name = "N", default_value = "1M")]
     #[arg(value_parser = units::parse_count)]
     pub(crate) keys: u64,
+
+    #[command(flatten)]
+    pub(crate) secret: SecretArgs,
 }
 
 /// Rounds of each measurement: the fastest counts, the others were disturbed.
@@ -37,13 +41,13 @@ const ROUNDS: usize = 5;
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let mut listing = Listing::default();
     let start = Instant::now();
-    let mapped = open(&args.file, Access::Mapped)?;
+    let mapped = open(args, Access::Mapped)?;
     listing.row("open", format_args!("{:.3} ms", start.elapsed().as_secs_f64() * 1e3));
     let keys: Vec<[u8; 16]> = (0..args.keys.max(1)).map(key).collect();
     let first = time(keys.len(), 1, || look_up(&mapped, &keys));
     listing.row("first look-up", per_key(first, "as the cache was"));
     rows(&mut listing, "mapped", &mapped, &keys);
-    rows(&mut listing, "in memory", &open(&args.file, Access::Memory)?, &keys);
+    rows(&mut listing, "in memory", &open(args, Access::Memory)?, &keys);
     let found = look_up(&mapped, &keys);
     listing.row(
         "found",
@@ -58,8 +62,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path, access: Access) -> Result<Reader> {
-    ReadOptions::new().access(access).open(path).map_err(Failure::file(path))
+fn open(args: &BenchArgs, access: Access) -> Result<Reader> {
+    let options = args.secret.apply_to_reading(ReadOptions::new().access(access))?;
+    options.open(&args.file).map_err(Failure::file(&args.file))
 }
 
 /// A key of 16 random bytes; hardly one that is in.

@@ -236,8 +236,8 @@ fn build_counted(
 ) -> Result<(u64, Builder)> {
     // Everything that can be refused is refused before the keys are read: it takes a while to read a
     // long input, and then to learn that the target exists.
-    drop(start(&options.clone().capacity(1), args)?);
-    let mut spool = Spool::new(Hasher::new(args.new_file.seed));
+    let hasher = start(&options.clone().capacity(1), args)?.builder.hasher();
+    let mut spool = Spool::new(hasher);
     keys::visit(sources, format, args.print.quiet, &mut spool)?;
     let keys = spool.keys;
     if keys == 0 {

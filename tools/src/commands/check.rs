@@ -98,7 +98,7 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
         keys::warn_of_file_names(&args.keys.arguments);
     }
     let inputs = &args.keys.inputs;
-    let options = args.read.options();
+    let options = args.read.options()?;
     let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
     let reader = open(&args.file)?;
     let deleted = args.except.as_ref().map(open).transpose()?;

@@ -12,6 +12,7 @@ mod export;
 mod inspect;
 mod intersect;
 mod key_form;
+mod keygen;
 mod man;
 mod merge;
 mod plan;
@@ -35,6 +36,7 @@ pub(crate) use create::CreateArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use inspect::InspectArgs;
 pub(crate) use intersect::IntersectArgs;
+pub(crate) use keygen::KeygenArgs;
 pub(crate) use man::ManArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use plan::PlanArgs;
@@ -78,6 +80,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Check(args) => check::run(args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Keygen(args) => keygen::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -14,7 +14,7 @@ use super::writing::{open, skipped_note, unfinished_note};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interruptible;
 use crate::keys::{self, Format, Piece, Position, Resumed, Sink, Source};
-use crate::options::{KeyListArgs, PrintArgs, ResumeArgs};
+use crate::options::{KeyListArgs, PrintArgs, ResumeArgs, SecretArgs};
 use crate::{EXIT_ERROR, output, text, units};
 
 #[derive(Args, Debug)]
@@ -46,6 +46,9 @@ pub(crate) struct RemoveArgs {
 
     #[command(flatten)]
     pub(crate) resuming: ResumeArgs,
+
+    #[command(flatten)]
+    pub(crate) secret: SecretArgs,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,
@@ -87,7 +90,7 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
         ambiguous: 0,
     };
     let mut progress = Interruptible::new(progress, end_early)?;
-    let filter = open(&args.file, quiet)?;
+    let filter = open(&args.file, &args.secret, quiet)?;
     if filter.kind() != CellKind::Counting {
         let message = "is a plain filter, and only a counting one lets keys be removed; make one \
                        with create --kind counting";

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::writing::open;
+use super::writing::tell_recovery;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::{output, text, units};
@@ -40,12 +40,12 @@ struct RotateOutput {
 
 pub(super) fn run(args: &RotateArgs) -> Result<ExitCode> {
     let failed = Failure::file(&args.file);
-    let filter = open(&args.file, args.print.quiet)?;
-    let before = filter.segments();
-    filter.rotate().map_err(&failed)?;
-    let now = filter.segments();
-    filter.close().map_err(&failed)?;
-    let (file, dropped) = (text::path(&args.file), before == now);
+    let rotation = bloomfile::ops::rotate(&args.file).map_err(&failed)?;
+    if let Some(recovery) = rotation.recovery.as_ref().filter(|_| !args.print.quiet) {
+        let kind = bloomfile::report::inspect(&args.file).map_err(&failed)?.kind;
+        tell_recovery(&args.file, recovery, kind);
+    }
+    let (file, now, dropped) = (text::path(&args.file), rotation.generations, rotation.dropped);
     if args.print.format.json {
         let file = args.file.display().to_string();
         output::json(&RotateOutput { schema: 1, file, generations: now, dropped })?;

@@ -85,8 +85,9 @@ pub(super) fn run(mut args: WhichArgs) -> Result<ExitCode> {
     let (keys, files) = args.split()?;
     keys::warn_of_file_names(&keys);
     let mut groups: Vec<Group> = Vec::new();
+    let options = args.read.options()?;
     for (number, path) in files.iter().enumerate() {
-        let reader = args.read.options().open(path).map_err(Failure::file(path))?;
+        let reader = options.open(path).map_err(Failure::file(path))?;
         let form = key_form::for_file(path, reader.metadata(), &args.inputs)?;
         let at = groups.iter().position(|group| group.form == form).unwrap_or_else(|| {
             groups.push(Group { form, readers: Readers::new(), numbers: Vec::new() });

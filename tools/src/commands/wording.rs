@@ -65,3 +65,23 @@ pub(super) fn keys_estimated(keys: &Estimate) -> String {
         }
     }
 }
+
+/// What is said of blocks that hold too many keys.
+pub(super) fn crowded_blocks(crowded: u64) -> Option<String> {
+    let hold = match crowded {
+        0 => return None,
+        1 => "holds",
+        _ => "hold",
+    };
+    let blocks = units::counted(crowded, "block");
+    Some(format!("{blocks} {hold} more keys than chance brings together"))
+}
+
+/// What to do about them.
+pub(super) fn crowded_advice(keyed: bool) -> &'static str {
+    if keyed {
+        "build it again with another secret key: someone who knows this one chose the keys"
+    } else {
+        "if others choose the keys, build it again with a secret key: bloomfile keygen"
+    }
+}

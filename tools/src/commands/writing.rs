@@ -7,18 +7,23 @@ use bloomfile::{CellKind, Filter, filter::Recovery, hash::Hasher};
 use super::wording::records;
 use crate::failure::{Failure, Result};
 use crate::keys::{Format, Piece};
+use crate::options::SecretArgs;
 use crate::{output, text, units};
 
 /// Opens a filter for writing, and says so if it had to be recovered.
-pub(super) fn open(path: &Path, quiet: bool) -> Result<Filter> {
-    let filter = Filter::open(path).map_err(Failure::file(path))?;
+pub(super) fn open(path: &Path, secret: &SecretArgs, quiet: bool) -> Result<Filter> {
+    let filter = match secret.key()? {
+        Some(key) => Filter::open_with_key(path, &key),
+        None => Filter::open(path),
+    };
+    let filter = filter.map_err(Failure::file(path))?;
     if let Some(recovery) = filter.recovery().filter(|_| !quiet) {
         tell_recovery(path, recovery, filter.kind());
     }
     Ok(filter)
 }
 
-fn tell_recovery(path: &Path, recovery: &Recovery, kind: CellKind) {
+pub(super) fn tell_recovery(path: &Path, recovery: &Recovery, kind: CellKind) {
     let missing = match recovery.records_missing {
         0 => String::new(),
         count => format!(", {} that had not been synced lost", units::counted(count, "record")),

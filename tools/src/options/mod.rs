@@ -4,15 +4,19 @@
 mod keys;
 mod kind;
 mod new_file;
+mod secret;
 mod shape;
 
 pub(crate) use keys::{FormArgs, InputArgs, KeyListArgs, RecordArgs, ResumeArgs};
 pub(crate) use kind::KindArgs;
 pub(crate) use new_file::NewFileArgs;
+pub(crate) use secret::SecretArgs;
 pub(crate) use shape::ShapeArgs;
 
 use bloomfile::{ReadOptions, reader::Access};
 use clap::Args;
+
+use crate::failure::Result;
 
 /// In what form the result is printed.
 #[derive(Args, Debug)]
@@ -52,13 +56,16 @@ pub(crate) struct ReadArgs {
     /// that matters, and what is added to it is not seen
     #[arg(long)]
     memory: bool,
+
+    #[command(flatten)]
+    secret: SecretArgs,
 }
 
 impl ReadArgs {
     /// The library's options for it.
-    pub(crate) fn options(&self) -> ReadOptions {
+    pub(crate) fn options(&self) -> Result<ReadOptions> {
         let access = if self.memory { Access::Memory } else { Access::Mapped };
         // A bit lost from the data would make a key that is present look absent.
-        ReadOptions::new().verify(!self.no_verify).access(access)
+        self.secret.apply_to_reading(ReadOptions::new().verify(!self.no_verify).access(access))
     }
 }

@@ -3,7 +3,7 @@
 use bloomfile::Options;
 use clap::Args;
 
-use super::ReplaceArgs;
+use super::{ReplaceArgs, SecretArgs};
 use crate::failure::{Failure, Result};
 use crate::keys::{Form, RESERVED};
 use crate::units;
@@ -25,13 +25,16 @@ pub(crate) struct NewFileArgs {
     pub(crate) journal: Option<u64>,
 
     #[command(flatten)]
+    pub(crate) secret: SecretArgs,
+
+    #[command(flatten)]
     pub(crate) replace: ReplaceArgs,
 }
 
 impl NewFileArgs {
     /// Adds them to a shape's options, with the form of the keys.
     pub(crate) fn apply(&self, options: Options, form: Form) -> Result<Options> {
-        let mut options = options.seed(self.seed).replace(self.replace.force);
+        let mut options = self.secret.apply(options)?.seed(self.seed).replace(self.replace.force);
         for (key, value) in &self.metadata {
             if RESERVED.contains(&key.as_str()) {
                 let message = format!(

@@ -210,7 +210,7 @@ fn a_growing_filter_grows() {
   segment 2     ████████············ 40.3 %  about 396 of 400 keys, rate 0.104 %
   segment 3     ███▌················ 17.2 %  about 302 of 800 keys, rate 0.000309 %
   health        closed in good order
-  advice        none; bloomfile verify growing.bloom checks the data, which was not read here
+  advice        none; bloomfile verify growing.bloom checks the data, which was not checked here
 "
     );
     sandbox.run("remove both.bloom 1 1000").is(

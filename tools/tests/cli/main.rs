@@ -14,6 +14,7 @@ mod house;
 mod inspect;
 mod json;
 mod judged;
+mod keyed;
 mod keys;
 mod kinds;
 mod lists;

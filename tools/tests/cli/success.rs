@@ -187,7 +187,7 @@ fn inspect_advises() {
     };
     assert_eq!(
         advice("-n 1000", 500),
-        "none; bloomfile verify a.bloom checks the data, which was not read here"
+        "none; bloomfile verify a.bloom checks the data, which was not checked here"
     );
     assert!(advice("-n 1000", 950).starts_with("fine as it is; at 9"));
     assert!(advice("-n 1000", 1200).starts_with("build a larger one: it holds more keys than"));

@@ -248,6 +248,10 @@ pub(crate) fn verdict(loads: &BlockLoads) -> &'static str {
             "skewed: some blocks are far fuller than chance allows; the hashes are bad, or pages \
              were damaged or repaired"
         }
+        LoadVerdict::Crowded => {
+            "crowded: some blocks hold more keys than chance brings together; someone chose the \
+             keys, or pages were repaired"
+        }
         LoadVerdict::TooEven => {
             "skewed: the blocks are more alike than chance allows; the hashes follow a pattern"
         }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use bloomfile::{
     CellKind, WhenFull,
     ops::Digest,
+    plan::Crowding,
     report::{BlockLoads, Health, Inspection, SealedInspection, SegmentInspection},
 };
 use clap::Args;
@@ -24,8 +25,8 @@ use crate::{text, units};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The summary, --pages and --json read headers and page tables only, so that they take no longer
-for a large file. --digest, --loads, --html and --bytes read everything. --bytes explains damaged files
+The summary, --pages and --json read headers and page tables, and of the data the fullest pages at
+most, so that they take no longer for a large file. --digest, --loads, --html and --bytes read everything. --bytes explains damaged files
 as well: it shows why a file is refused.
 
 The digest is the same for the same keys and options, whatever the file went through: it is made from
@@ -88,6 +89,8 @@ struct InspectOutput {
     #[serde(flatten)]
     inspection: Inspection,
     advice: String,
+    /// Empty if the data could not be read.
+    crowding: Vec<Crowding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,10 +114,14 @@ fn summary(args: &InspectArgs) -> Result<()> {
     let loads = loads.map_err(&failed)?;
     let digest = args.digest.then(|| bloomfile::ops::digest(&args.file)).transpose();
     let digest = digest.map_err(&failed)?;
-    let advice = advice(&args.file, &inspection);
+    // A disk that fails is no reason to say nothing: verify tells of that.
+    let crowding = bloomfile::report::crowding(&args.file).unwrap_or_default();
+    let crowded = crowding.iter().map(|found| found.crowded).sum();
+    let advice = advice(&args.file, &inspection, crowded);
     if args.format.json {
-        let file = args.file.display().to_string();
-        return output::json(&InspectOutput { schema: 1, file, inspection, advice, digest, loads });
+        let (schema, file) = (1, args.file.display().to_string());
+        let output = InspectOutput { schema, file, inspection, advice, crowding, digest, loads };
+        return output::json(&output);
     }
     let version = inspection.format_version;
     let size = units::size(inspection.file_bytes);
@@ -122,6 +129,7 @@ fn summary(args: &InspectArgs) -> Result<()> {
     body.row_if("digest", digest);
     charts::fills(&mut body, &args.file, &inspection.segments)?;
     loads.iter().flatten().for_each(|loads| charts::loads(&mut body, loads));
+    body.row_if("crowded", wording::crowded_blocks(crowded));
     body.row("health", health(&inspection));
     body.row("advice", advice);
     output::print(format_args!(
@@ -147,7 +155,7 @@ fn listing(inspection: &Inspection) -> Listing {
         None => format!(", {} of journal", units::size(inspection.journal_bytes)),
     };
     listing.row("space", format!("{} of data{rest}", units::size(data)));
-    listing.row("hash", format!("{}, seed {}", inspection.hash, inspection.seed));
+    listing.row("hash", hash(inspection));
     listing.row("identity", &inspection.uuid);
     listing.row_if("mark", Some(inspection.mark).filter(|&mark| mark != 0));
     for (key, value) in &inspection.metadata {
@@ -156,6 +164,16 @@ fn listing(inspection: &Inspection) -> Listing {
         listing.row("metadata", pair);
     }
     listing
+}
+
+/// How keys are hashed.
+fn hash(inspection: &Inspection) -> String {
+    match &inspection.key_fingerprint {
+        Some(fingerprint) => {
+            format!("{} under a secret key, fingerprint {fingerprint}", inspection.hash)
+        }
+        None => format!("{}, seed {}", inspection.hash, inspection.seed),
+    }
 }
 
 fn purpose(inspection: &Inspection) -> String {
@@ -174,6 +192,8 @@ fn kind(inspection: &Inspection) -> String {
         CellKind::Counting => "counting ",
         _ => "",
     };
+    let keyed = if inspection.key_fingerprint.is_some() { "keyed " } else { "" };
+    let counting = format!("{keyed}{counting}");
     match (inspection.when_full, inspection.generations) {
         (_, Some(generations)) => {
             format!("{counting}rotating Bloom filter of {generations} generations")
@@ -299,7 +319,7 @@ fn repaired(kind: CellKind) -> &'static str {
 }
 
 /// What the user should do next.
-fn advice(file: &Path, inspection: &Inspection) -> String {
+fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> String {
     let file = text::word(file);
     if inspection.slot_damaged && inspection.health == Health::Clean {
         return format!(
@@ -307,7 +327,9 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
         );
     }
     if inspection.health == Health::Crashed {
-        return format!("recover it: bloomfile add {file} < {NO_INPUT}");
+        let keyed = inspection.key_fingerprint.is_some();
+        let key = if keyed { " --key-file KEY_FILE" } else { "" };
+        return format!("recover it: bloomfile add {file}{key} < {NO_INPUT}");
     }
     if inspection.repaired_pages > 0 && inspection.kind != CellKind::Sealed {
         let pages = units::counted(inspection.repaired_pages, "page");
@@ -316,6 +338,9 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
             "restore it from a copy, or build it again: {pages} set to all ones {answers} \"maybe\" to \
              every key"
         );
+    }
+    if crowded > 0 && inspection.kind != CellKind::Sealed {
+        return wording::crowded_advice(inspection.key_fingerprint.is_some()).into();
     }
     let rate = inspection.rate_now();
     if rate > USELESS_RATE {
@@ -326,7 +351,8 @@ fn advice(file: &Path, inspection: &Inspection) -> String {
         let target = units::percent(target);
         return format!("build it again from the keys: merging took its rate above {target}");
     }
-    let nothing = format!("none; bloomfile verify {file} checks the data, which was not read here");
+    let nothing =
+        format!("none; bloomfile verify {file} checks the data, which was not checked here");
     if let Some(sealed) = inspection.segments.last().and_then(|segment| segment.sealed.as_ref()) {
         let overfull = newest_share(inspection).is_some_and(|share| share > 1.0);
         return match sealed.maybe_pages {

@@ -46,12 +46,14 @@ pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
     let failed = Failure::file(&args.file);
     let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
     let file = text::path(&args.file).to_string();
+    let loads = bloomfile::report::block_loads(&args.file).map_err(&failed)?;
+    let crowded = loads.iter().map(|loads| loads.crowded).sum();
     let report = Report {
         maps: charts::page_maps(&args.file, &inspection.segments, MAP_CELLS)?,
-        loads: bloomfile::report::block_loads(&args.file).map_err(&failed)?,
+        loads,
         verification: bloomfile::report::verify(&args.file).map_err(|error| explain(&error)),
         digest: bloomfile::ops::digest(&args.file).ok(),
-        advice: super::advice(&args.file, &inspection),
+        advice: super::advice(&args.file, &inspection, crowded),
         inspection,
         file,
     };
@@ -244,7 +246,7 @@ impl Report {
         rows.extend([
             ["Data".into(), units::size(data)],
             ["Journal".into(), units::size(inspection.journal_bytes)],
-            ["Hash".into(), format!("{}, seed {}", inspection.hash, inspection.seed)],
+            ["Hash".into(), escape(&super::hash(inspection))],
             ["Identity".into(), escape(&inspection.uuid)],
             ["Digest".into(), self.digest.map_or_else(|| "–".into(), |digest| digest.to_string())],
             ["Mark".into(), units::count(inspection.mark)],

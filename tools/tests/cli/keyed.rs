@@ -1,0 +1,165 @@
+//! Keyed filters: the key file, and what is said when it is not the right one.
+
+use crate::sandbox::{Sandbox, numbers};
+
+fn with_keys() -> Sandbox {
+    let sandbox = Sandbox::in_memory();
+    for name in ["a.key", "b.key"] {
+        let ran = sandbox.run(&format!("keygen {name}"));
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+        assert!(ran.out.starts_with(&format!("{name}: a new secret key, fingerprint ")), "{ran:?}");
+    }
+    sandbox
+}
+
+/// What the command calls a key.
+fn fingerprint(sandbox: &Sandbox, file: &str) -> String {
+    let json = sandbox.run(&format!("inspect --json {file}")).out;
+    let (_, rest) = json.split_once("\"key_fingerprint\":").unwrap();
+    rest.trim_start().trim_start_matches('"')[..8].to_owned()
+}
+
+#[test]
+fn every_command_takes_the_key_file() {
+    let sandbox = with_keys();
+    sandbox.run("create -q a.bloom -n 1k -p 0.01% --key-file a.key --kind counting").is(0, "", "");
+    sandbox.run("add -q a.bloom --key-file a.key sheep goat").is(0, "", "");
+    sandbox.run("check a.bloom --key-file a.key sheep wolf").is(0, "sheep\n", "");
+    sandbox.run("remove -q a.bloom --key-file a.key sheep").is(0, "", "");
+    sandbox.run("check a.bloom --key-file a.key sheep").is(1, "", "");
+    sandbox.run_with("build -q b.bloom --key-file a.key", "goat\n").is(0, "", "");
+    sandbox.run_with("build -q c.bloom -n 10 --key-file a.key", "sheep\n").is(0, "", "");
+    let ran = sandbox.run("which -k goat b.bloom c.bloom a.bloom --key-file a.key");
+    ran.is(0, "goat\tb.bloom\ta.bloom\n", "");
+    let ran = sandbox.run("bench -n 1000 b.bloom --key-file a.key");
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    let ran = sandbox.run("inspect b.bloom");
+    assert!(ran.out.starts_with("b.bloom: a keyed Bloom filter"), "{ran:?}");
+    let shown =
+        format!("SipHash-2-4 under a secret key, fingerprint {}", fingerprint(&sandbox, "b.bloom"));
+    assert!(ran.out.contains(&shown), "{ran:?}");
+}
+
+#[test]
+fn the_variable_names_the_key_file() {
+    let sandbox = with_keys();
+    let run = |arguments: &str, file: &str| {
+        let output = sandbox.command(arguments).env("BLOOMFILE_KEY_FILE", file).output().unwrap();
+        crate::sandbox::Ran::from(output)
+    };
+    run("create -q a.bloom -n 1k -p 1%", "a.key").is(0, "", "");
+    run("add -q a.bloom sheep", "a.key").is(0, "", "");
+    run("check a.bloom sheep", "a.key").is(0, "sheep\n", "");
+    // What is said on the command line counts.
+    run("check a.bloom sheep --key-file a.key", "b.key").is(0, "sheep\n", "");
+    assert_eq!(run("check a.bloom sheep", "b.key").code, Some(2));
+    // An empty one is none.
+    run("create -q open.bloom -n 1k -p 1%", "").is(0, "", "");
+    sandbox.run("check open.bloom sheep").is(1, "", "");
+}
+
+#[test]
+fn wrong_missing_and_needless_keys_are_errors() {
+    let sandbox = with_keys();
+    sandbox.run("create -q a.bloom -n 1k -p 1% --key-file a.key").is(0, "", "");
+    sandbox.run("create -q b.bloom -n 1k -p 1% --key-file b.key").is(0, "", "");
+    sandbox.run("create -q open.bloom -n 1k -p 1%").is(0, "", "");
+    let [a, b] = ["a.bloom", "b.bloom"].map(|file| fingerprint(&sandbox, file));
+    let commands = ["add FILE sheep", "check FILE sheep", "which -k sheep FILE", "bench FILE"];
+    for command in commands {
+        let needed = format!(
+            "bloomfile: a.bloom: is keyed: it takes the secret key with the fingerprint {a}; give \
+             that one with --key-file KEY_FILE\n"
+        );
+        sandbox.run(&command.replace("FILE", "a.bloom")).is(2, "", &needed);
+        let wrong = format!(
+            "bloomfile: a.bloom: was made with another secret key: its fingerprint is {a}, that of \
+             the key given {b}; give the one it was made with\n"
+        );
+        sandbox.run(&(command.replace("FILE", "a.bloom") + " --key-file b.key")).is(2, "", &wrong);
+        let needless = "bloomfile: open.bloom: is not keyed: leave out --key-file and unset \
+                        BLOOMFILE_KEY_FILE, if it is the right file\n";
+        let ran = sandbox.run(&(command.replace("FILE", "open.bloom") + " --key-file a.key"));
+        ran.is(2, "", needless);
+    }
+    let ran = sandbox.run("merge -o all.bloom a.bloom b.bloom");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains(&format!("secret key differs: {a} and {b}")), "{ran:?}");
+    assert!(ran.err.ends_with("with the same --key-file\n"), "{ran:?}");
+}
+
+#[test]
+fn damaged_check_values_and_key_files_are_errors() {
+    let sandbox = with_keys();
+    sandbox.run("create -q a.bloom -n 1k -p 1% --key-file a.key").is(0, "", "");
+    let mut bytes = sandbox.read("a.bloom");
+    bytes[104] ^= 1;
+    sandbox.write("damaged.bloom", bytes);
+    let ran = sandbox.run("check damaged.bloom --key-file a.key sheep");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.starts_with("bloomfile: damaged.bloom: the superblock is damaged"), "{ran:?}");
+    let key = sandbox.read("a.key");
+    sandbox.write("b.key", &key[..20]);
+    sandbox.run("check a.bloom --key-file b.key sheep").is(
+        2,
+        "",
+        "bloomfile: b.key: cannot be used as a key file: it was cut short: it must hold 32 \
+         hexadecimal digits, and has 20\n",
+    );
+    let ran = sandbox.run("check a.bloom --key-file none.key sheep");
+    assert!(ran.err.starts_with("bloomfile: none.key: cannot open the key file"), "{ran:?}");
+    let ran = sandbox.run("keygen a.key");
+    assert_eq!((ran.code, sandbox.read("a.key") == key), (Some(2), true));
+    assert!(ran.err.contains("it is there already"), "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn key_files_of_others_are_refused_unless_forced() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = with_keys();
+    let mode = |name: &str| sandbox.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("a.key"), 0o600);
+    let shared = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(sandbox.path("a.key"), shared).unwrap();
+    sandbox.run("create -q a.bloom -n 1k -p 1% --key-file a.key").is(
+        2,
+        "",
+        "bloomfile: a.key: cannot be used as a key file: its mode is 0644, so that others can get at \
+         it; give it mode 0600, and make another key if someone may have read it; or take it as it is \
+         with --force-key-file\n",
+    );
+    assert_eq!(sandbox.names(), ["a.key", "b.key"], "nothing was made");
+    sandbox.run("create -q a.bloom -n 1k -p 1% --key-file a.key --force-key-file").is(0, "", "");
+}
+
+#[test]
+fn what_needs_no_hashing_needs_no_key_file() {
+    let sandbox = with_keys();
+    let build = |name: &str, keys: &str| {
+        sandbox.run_with(&format!("build -q {name} -n 2k --key-file a.key"), keys).is(0, "", "");
+    };
+    build("a.bloom", &numbers(1000));
+    build("b.bloom", "sheep\n");
+    sandbox.run("merge -q -o all.bloom a.bloom b.bloom").is(0, "", "");
+    sandbox.run("intersect -q -o both.bloom a.bloom b.bloom").is(0, "", "");
+    sandbox.run("check all.bloom --key-file a.key sheep 7").is(0, "sheep\n7\n", "");
+    for command in [
+        "verify a.bloom",
+        "repair a.bloom",
+        "shrink -q -o small.bloom a.bloom --factor 2",
+        "inspect --loads a.bloom",
+        "inspect --bytes a.bloom",
+    ] {
+        let ran = sandbox.run(command);
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{command}");
+    }
+    let ran = sandbox.run("compare a.bloom b.bloom");
+    assert_eq!((ran.code, &*ran.err), (Some(1), ""), "they differ, in their keys alone");
+    sandbox.run("create -q day.bloom -n 1k -p 1% --generations 2 --key-file a.key").is(0, "", "");
+    sandbox.run("rotate day.bloom").is(
+        0,
+        "day.bloom: rotated: 2 generations in use, none was dropped\n",
+        "",
+    );
+}
