@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use bloomfile::{
-    CellKind, Filter, Options, ReadOptions, Reader,
+    CellKind, Filter, Key, Options, ReadOptions,
     geometry::Geometry,
     report::{Health, inspect, verify},
 };
@@ -23,6 +23,17 @@ const UNSYNCED: std::ops::Range<u32> = 230..240;
 /// Added behind the boundary of a checkpoint.
 const CHECKPOINTED: std::ops::Range<u32> = 240..250;
 const MARK: u64 = 77;
+
+/// The secret of the keyed file: no secret at all.
+const SECRET: [u8; 16] = *b"golden test key.";
+
+/// How a file is read: the keyed one with its secret.
+fn reading(name: &str) -> ReadOptions {
+    match name {
+        "keyed" => ReadOptions::new().key(&Key::from_bytes(SECRET)),
+        _ => ReadOptions::new(),
+    }
+}
 
 fn key(number: u32) -> Vec<u8> {
     format!("key-{number}").into_bytes()
@@ -134,6 +145,10 @@ fn golden() -> Vec<Sample> {
             let options = with_metadata(Options::new().capacity(60).false_positive_rate(0.1));
             let filter = options.grow().journal_bytes(1).create(path).unwrap();
             crash(filter, path, SYNCED);
+        }),
+        ("keyed", |path| {
+            let options = options(Geometry::line(8, 6).unwrap()).key(&Key::from_bytes(SECRET));
+            build(&options, path);
         }),
     ]
 }
@@ -256,7 +271,7 @@ fn files_are_read_as_their_readme_says() {
         assert_eq!(verification.pages_exact, verification.pages, "{name}");
 
         for reader in
-            [Reader::open(&path).unwrap(), ReadOptions::new().verify(true).open(&path).unwrap()]
+            [reading(name).open(&path).unwrap(), reading(name).verify(true).open(&path).unwrap()]
         {
             let missing = (0..number(10) as u32).find(|&number| !reader.contains(key(number)));
             assert_eq!(missing, None, "{name}");
@@ -276,7 +291,10 @@ fn a_writer_goes_on_from_a_golden_file() {
     for (name, _) in golden() {
         let path = folder.path().join(name);
         std::fs::copy(path_of(name), &path).unwrap();
-        let filter = Filter::open(&path).unwrap();
+        let filter = match name {
+            "keyed" => Filter::open_with_key(&path, &Key::from_bytes(SECRET)).unwrap(),
+            _ => Filter::open(&path).unwrap(),
+        };
         assert_eq!(filter.recovery().is_some(), name.starts_with("crashed"), "{name}");
         if let Some(recovery) = filter.recovery() {
             let (records, mark) = match name {
@@ -290,7 +308,7 @@ fn a_writer_goes_on_from_a_golden_file() {
         }
         filter.add(b"one more").unwrap();
         filter.close().unwrap();
-        let reader = Reader::open(&path).unwrap();
+        let reader = reading(name).open(&path).unwrap();
         assert!(reader.contains(b"one more"));
         assert!(BUILT.map(key).all(|key| reader.contains(&key)), "{name}");
     }
