@@ -33,13 +33,12 @@ fn on_both(options: &Options, mut attack: impl FnMut(&Filter)) -> [f64; 2] {
     let filters = [options.clone(), keyed].into_iter().zip(["unkeyed", "keyed"]);
     let filters: Vec<Filter> =
         filters.map(|(options, name)| options.create(folder.path().join(name)).unwrap()).collect();
-    let rates = [0, 1].map(|which| {
+    [0, 1].map(|which| {
         attack(&filters[which]);
         let asked = 400_000;
         let found = (0..asked).filter(|&number| filters[which].contains(stranger(number)));
         found.count() as f64 / f64::from(asked as u32)
-    });
-    rates
+    })
 }
 
 /// The slack that the accuracy of unkeyed files is held against: 3 %, and three deviations of chance.
