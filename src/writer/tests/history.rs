@@ -50,7 +50,8 @@ pub(super) fn new_filter_of(
         read_only_compatible: 0,
         compatible: 0,
         uuid: [7; 16],
-        key_check: None,
+        // The protocol sees hashes and never keys: some kinds are keyed files, and the others not.
+        key_check: (growing || kind.cells == CellKind::Counting).then_some(0x5eed),
         hash_seed: 0,
         cells: kind.cells,
         when_full: if growing { WhenFull::Grow } else { WhenFull::Allow },
