@@ -305,7 +305,7 @@ fn crash(path: &Path, options: Options, keys: std::ops::Range<u32>) {
 fn recovery_takes_no_secret_and_a_wrong_one_starts_none() {
     let folder = folder();
     let path = folder.path().join("crashed");
-    crash(&path, plain().key(&secret()), 0..300);
+    crash(&path, plain().journal_bytes(1 << 16).key(&secret()), 0..300);
     let bytes = std::fs::read(&path).unwrap();
     let error = Filter::open_with_key(&path, &other()).unwrap_err();
     assert!(matches!(error.cause(), Error::WrongKey { .. }));
