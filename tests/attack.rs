@@ -167,7 +167,7 @@ fn f156_ordinary_keys_are_not_refused_too_early() {
     let path = folder.path().join("ordinary");
     let kinds = [(CellKind::Plain, 60), (CellKind::Counting, 8)];
     for (kind, rounds) in kinds {
-        for layout in Layout::ALL {
+        for layout in Layout::BLOOM {
             for (capacity, rate) in [(1, 0.01), (7, 0.1), (100, 0.01), (3000, 0.3), (5000, 0.001)] {
                 for round in 0..rounds {
                     let options = Options::new().capacity(capacity).false_positive_rate(rate);
@@ -226,7 +226,7 @@ fn keys_in_one_line_show() {
 fn ordinary_keys_never_crowd() {
     let folder = folder();
     let path = folder.path().join("filter");
-    for layout in Layout::ALL {
+    for layout in Layout::BLOOM {
         for share in [1, 10, 100, 200] {
             for round in 0..10 {
                 let options = Options::new().capacity(20_000).false_positive_rate(0.01);

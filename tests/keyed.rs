@@ -50,7 +50,7 @@ fn build(path: &Path, key_of: &Key, keys: std::ops::Range<u32>) {
 /// Every kind and shape in every layout.
 fn kinds() -> Vec<(String, Options)> {
     let mut kinds = Vec::new();
-    for layout in Layout::ALL {
+    for layout in Layout::BLOOM {
         let options = || plain().layout(layout).journal_bytes(1 << 16);
         let counting = || options().kind(CellKind::Counting);
         kinds.push((format!("{layout}"), options()));
@@ -102,6 +102,28 @@ fn f150_every_kind_and_layout_is_keyed() {
         assert!(report::verify(&path).unwrap().is_sound(), "{name}");
         assert_never_in(&path);
     }
+}
+
+#[test]
+fn f150_sealed_files_are_keyed() {
+    let folder = folder();
+    let path = folder.path().join("sealed");
+    let options = Options::new().false_positive_rate(0.01).kind(CellKind::Sealed).key(&secret());
+    let mut builder = options.start_build(&path).unwrap();
+    builder.add_batch(&(0..2000).map(key).collect::<Vec<_>>());
+    builder.finish().unwrap();
+    let reader = open(&path, &secret()).unwrap();
+    assert_eq!(reader.kind(), CellKind::Sealed);
+    assert!((0..2000).map(key).all(|key| reader.contains(key)));
+    let absent = (0..2000).filter(|n| reader.contains(format!("absent {n}"))).count();
+    assert!(absent < 100, "{absent}");
+    assert!(matches!(Reader::open(&path).unwrap_err().cause(), Error::KeyNeeded { .. }));
+    assert!(matches!(open(&path, &other()).unwrap_err().cause(), Error::WrongKey { .. }));
+    assert!(report::verify(&path).unwrap().is_sound());
+    assert_eq!(report::crowding(&path).unwrap()[0].crowded, 0);
+    let inspection = report::inspect(&path).unwrap();
+    assert_eq!(inspection.key_fingerprint, Some(secret().fingerprint()));
+    assert_never_in(&path);
 }
 
 /// F-155: neither the secret nor a half of it, nor the words that SipHash starts from.
@@ -167,7 +189,7 @@ fn damaged_check_values_and_feature_bits_are_refused() {
     plain().key(&secret()).create(&path).unwrap().close().unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let check = field("superblock", "key_check");
-    assert_eq!(read(&bytes, field("superblock", "incompatible").offset, 4), 1 << 3);
+    assert_eq!(read(&bytes, field("superblock", "incompatible").offset, 4), 1 << 4);
     assert_eq!(read(&bytes, field("superblock", "hash_id").offset, 4), 2);
     let try_with = |name: &str, value: u64, fix: bool| {
         let mut bytes = bytes.clone();
@@ -472,7 +494,7 @@ fn keyed_builds_are_reproducible() {
 #[test]
 fn the_rate_is_that_of_the_formula() {
     let folder = folder();
-    for layout in Layout::ALL {
+    for layout in Layout::BLOOM {
         let path = folder.path().join("filter");
         let options = Options::new().capacity(50_000).false_positive_rate(0.02).layout(layout);
         let options = options.key(&secret()).replace(true);

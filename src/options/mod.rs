@@ -1,6 +1,7 @@
 //! What a new filter shall be.
 
 mod growth;
+mod key;
 mod open;
 mod sealed;
 
@@ -155,14 +156,6 @@ impl Options {
     /// Seed of the hash. Only filters with the same seed can be merged; the default is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
-        self
-    }
-
-    /// The secret of a keyed filter, for keys that strangers choose: see [`Key`]. It is not kept in
-    /// the file, and has to be given whenever keys are added or asked for. Only filters with the same
-    /// secret can be merged. A keyed filter has no other seed than 0.
-    pub fn key(mut self, key: &Key) -> Self {
-        self.key = Some(key.clone());
         self
     }
 
