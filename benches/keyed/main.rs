@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
+#[path = "../speed/clock.rs"]
+#[allow(dead_code, reason = "shared with the benchmark of speed")]
+mod clock;
 #[path = "../speed/measure.rs"]
 #[allow(dead_code, reason = "shared with the benchmark of speed")]
 mod measure;
