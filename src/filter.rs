@@ -243,8 +243,8 @@ impl Filter {
     /// rows; otherwise it is refused with [`Error::Incompatible`]. It is verified from end to end
     /// before the first bit of this filter changes, and read as it is now: keys that another
     /// process added since the reader was opened come as well. Other threads may add and ask
-    /// meanwhile. The number of [`adds`](Filter::adds) rises by the keys that the bits say are
-    /// new.
+    /// at the same time. The number of [`adds`](Filter::adds) rises by the keys that the bits say
+    /// are new.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();

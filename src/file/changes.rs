@@ -1,5 +1,5 @@
 //! The cells that a journal's records change, in few bytes: a record of 16 bytes names up to 32 of
-//! them, and whoever opens a crashed file must not need many times its journal in memory (F-39).
+//! them, and opening a crashed file must not take many times its journal in memory (F-39).
 
 use std::collections::BTreeMap;
 

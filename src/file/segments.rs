@@ -30,11 +30,11 @@ impl Active {
     }
 }
 
-/// How often a look-up in the segments starts over because others came to count meanwhile, before
+/// How often a look-up in the segments starts over because others came to count in between, before
 /// it says "maybe".
 const LOOK_UPS: u32 = 100;
 
-/// One `S` for each region in use, the newest first for whoever asks.
+/// One `S` for each region in use, the newest first for look-ups.
 pub(crate) struct SegmentSet<S> {
     /// Region 0, apart from the others: most files have no other, and a look-up in it should not
     /// have to follow a pointer.

@@ -193,7 +193,7 @@ fn f61_and_f72_examples() {
     }
 }
 
-/// A citation of a rule that is not there helps nobody.
+/// A citation of a rule that is not there is of no help.
 #[test]
 fn every_rule_is_stated_once() {
     let rules = |text: &'static str| -> Vec<&str> {

@@ -19,7 +19,7 @@ use crate::storage::{Medium, PendingFile, Target};
 /// The inputs are read page by page, on all cores and in little memory, however large they are.
 /// Every page is checked as it is read: a damaged input is refused with [`Error::File`] and no
 /// file is made. The result appears under its name when it is whole and durable. An input may be
-/// written meanwhile: the result holds every key whose `add` had returned before the operation
+/// written at the same time: the result holds every key whose `add` had returned before the operation
 /// began, and the file of a crashed writer is read as recovery would leave it.
 ///
 /// | of the result | is |
@@ -61,7 +61,7 @@ impl std::fmt::Debug for SetOperation<'_> {
 }
 
 impl<'a> SetOperation<'a> {
-    /// An operation that replaces nothing and tells nobody of its progress.
+    /// An operation that replaces nothing and does not tell of its progress.
     pub fn new() -> Self {
         Self::default()
     }

@@ -59,7 +59,7 @@ impl Repair {
 ///
 /// A file left by a crash is recovered on the way, more strictly than [`Filter::open`](crate::Filter::open) does it:
 /// pages with bits that nothing explains count as damaged. The file ends up closed in good order. A
-/// copy of the file, or building it anew, is better where that is possible. A damaged superblock, or two
+/// copy of the file, or building it again, is better where that is possible. A damaged superblock, or two
 /// damaged slots, cannot be repaired.
 ///
 /// ```

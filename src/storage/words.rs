@@ -19,7 +19,7 @@ impl Words {
     ///
     /// # Safety
     /// `start` is aligned to 8 bytes and points to `length` words that stay readable for as long
-    /// as the result is used, and that nobody accesses but as atomics or from other processes.
+    /// as the result is used, and that is accessed as atomics only or from other processes.
     pub(crate) unsafe fn new(start: *const AtomicU64, length: usize) -> Self {
         debug_assert!(start.is_aligned());
         Words { start, length }
@@ -70,7 +70,7 @@ impl Words {
     /// Turns bits of a word on and tells what it was. The words must be mapped writable.
     #[inline(always)]
     pub(crate) fn fetch_or(&self, word: usize, bits: u64) -> u64 {
-        // Release: whoever sees the bits also sees the journal record written before them.
+        // Release: a thread that sees the bits also sees the journal record written before them.
         u64::from_le(self.atomic(word).fetch_or(bits.to_le(), Ordering::Release))
     }
 

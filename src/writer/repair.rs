@@ -19,7 +19,7 @@ pub(crate) struct Repaired {
     pub(crate) crashed: bool,
     /// The slot that does not count was damaged in a file that had been closed.
     pub(crate) slot: bool,
-    /// The page table was damaged and was made anew.
+    /// The page table was damaged and was made again.
     pub(crate) table: bool,
     /// Adds replayed from the journal.
     pub(crate) records_replayed: u64,

@@ -100,7 +100,7 @@ pub(crate) fn open(options: &OpenOptions, path: &Path, follow: bool) -> io::Resu
 /// Creates a file to be written and read. It has the rights that its folder passes on, also with
 /// `private`: until it has those of another ([`pass_on_access`]), it is empty.
 pub(crate) fn create_new(path: &Path, _private: bool) -> io::Result<File> {
-    // `write` is asked of whoever creates a file; the mode of access is the one that counts.
+    // `write` is asked for where a file is created; the mode of access is the one that counts.
     let access = GENERIC_READ | GENERIC_WRITE | WRITE_DAC;
     OpenOptions::new().write(true).access_mode(access).create_new(true).open(path)
 }

@@ -1,0 +1,301 @@
+//! How long single calls take while a disk is being written: adds, look-ups and syncs of one filter,
+//! beside the least that could be hoped for.
+//!
+//! `cargo bench --bench latency` takes some minutes and 3 GiB of disk, and writes `benches/LATENCY.md`.
+//! Sizes given as arguments, in MiB, are measured alone, and nothing is written;
+//! `BLOOMFILE_BENCH_SECONDS` says for how long each. Files are made in the folder that
+//! `BLOOMFILE_BENCH_DIR` names, or in the target folder.
+//!
+//! *The limit* is plain stores into a mapped file of the same size, while another thread calls msync of
+//! 64 KiB every 10 ms and syncs the file every second: no filter in a mapped file can do better.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bloomfile::{Options, geometry::Geometry};
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Between two syncs of the filter, and two flushes of the limit.
+const RHYTHM: Duration = Duration::from_millis(10);
+
+/// Threads that add at the same time.
+const ADDERS: [usize; 3] = [1, 4, 16];
+
+/// Threads that each add a key and sync it.
+const COMMITTERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+
+const HEAD: &str = "# Latency
+
+Made by `cargo bench --bench latency`. Files on the disk of the target folder; microseconds of single calls, each timed by itself. A filter is added to by as many threads as stated, as fast as they can, another syncs every 10 ms and one looks up. *Limit*: plain stores into a mapped file of the same size, while another thread calls msync of 64 KiB every 10 ms and syncs the file every second.
+";
+
+/// Durations, counted in steps of a 16th.
+struct Histogram {
+    counts: Vec<u64>,
+    longest: u64,
+}
+
+impl Histogram {
+    fn new() -> Self {
+        Histogram { counts: vec![0; 64 * 16], longest: 0 }
+    }
+
+    fn add(&mut self, duration: Duration) {
+        let nanoseconds = (duration.as_nanos() as u64).max(1);
+        let power = nanoseconds.ilog2() as usize;
+        let step = (nanoseconds << (63 - power) >> 59) as usize & 15;
+        self.counts[power * 16 + step] += 1;
+        self.longest = self.longest.max(nanoseconds);
+    }
+
+    fn merge(&mut self, other: &Histogram) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Microseconds within which this share of the calls ended.
+    fn percentile(&self, share: f64) -> f64 {
+        let wanted = (self.count() as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                let (power, step) = (bucket / 16, bucket % 16);
+                return 2f64.powi(power as i32) * (1.0 + (step + 1) as f64 / 16.0) / 1000.0;
+            }
+        }
+        0.0
+    }
+
+    fn row(&self, what: &str, seconds: f64) -> String {
+        let cell = |microseconds: f64| match microseconds {
+            small if small < 10.0 => format!("{small:.2}"),
+            large => format!("{large:.0}"),
+        };
+        let percentiles = [0.5, 0.99, 0.999, 0.9999].map(|share| cell(self.percentile(share)));
+        let longest = cell(self.longest as f64 / 1000.0);
+        let rate = self.count() as f64 / seconds;
+        format!("| {what} | {rate:.0} | {} | {longest} |\n", percentiles.join(" | "))
+    }
+}
+
+fn mix(number: u64) -> u64 {
+    let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Times calls until it is told to stop.
+fn timed(stop: &AtomicBool, mut call: impl FnMut(u64)) -> Histogram {
+    let mut histogram = Histogram::new();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let start = Instant::now();
+        call(number);
+        histogram.add(start.elapsed());
+    }
+    histogram
+}
+
+fn mapped(path: &Path, bytes: u64) -> (std::fs::File, MmapRaw) {
+    let mut options = std::fs::File::options();
+    let file = options.create(true).truncate(true).read(true).write(true).open(path).unwrap();
+    let zeros = vec![0; 1 << 20];
+    (0..bytes >> 20).for_each(|_| std::io::Write::write_all(&mut &file, &zeros).unwrap());
+    file.sync_all().unwrap();
+    let map = MmapOptions::new().map_raw(&file).unwrap();
+    (file, map)
+}
+
+/// Plain stores, and another thread that flushes.
+fn limit(folder: &Path, bytes: u64, length: Duration) -> String {
+    let path = folder.join("limit");
+    let (file, map) = mapped(&path, bytes);
+    let stop = AtomicBool::new(false);
+    let store = |number: u64| {
+        let word = mix(number) % (bytes / 8);
+        // SAFETY: the word is inside the map, which outlives the call, and is only used atomically.
+        let cell =
+            unsafe { AtomicU64::from_ptr(map.as_mut_ptr().cast::<u64>().add(word as usize)) };
+        cell.fetch_or(1 << (number % 64), Ordering::Relaxed);
+    };
+    let (stores, flushes, longest) = std::thread::scope(|scope| {
+        let stores = scope.spawn(|| timed(&stop, store));
+        let syncs = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_secs(1));
+                let start = Instant::now();
+                file.sync_data().unwrap();
+                longest = longest.max(start.elapsed());
+            }
+            longest
+        });
+        let flushes = scope.spawn(|| {
+            timed(&stop, |number| {
+                std::thread::sleep(RHYTHM);
+                let at = (mix(number) % (bytes >> 16)) << 16;
+                map.flush_range(at as usize, 1 << 16).unwrap();
+            })
+        });
+        std::thread::sleep(length);
+        stop.store(true, Ordering::Relaxed);
+        (stores.join().unwrap(), flushes.join().unwrap(), syncs.join().unwrap())
+    });
+    std::fs::remove_file(path).unwrap();
+    let seconds = length.as_secs_f64();
+    let mut rows = stores.row("limit: store", seconds);
+    let _ = write!(rows, "{}", flushes.row("limit: msync and 10 ms", seconds));
+    let _ = writeln!(rows, "| limit: longest fdatasync | | | | | | {:.0} |", longest.as_micros());
+    rows
+}
+
+fn filter(folder: &Path, bytes: u64, adders: usize, length: Duration) -> String {
+    let path = folder.join("latency.bloom");
+    let geometry = Geometry::line(8, bytes / 64).unwrap();
+    let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
+    let stop = AtomicBool::new(false);
+    let (adds, look_ups, syncs) = std::thread::scope(|scope| {
+        let (filter, stop) = (&filter, &stop);
+        let adders: Vec<_> = (0..adders as u64)
+            .map(|adder| {
+                scope.spawn(move || {
+                    timed(stop, |number| {
+                        filter.add_hash(mix(adder << 48 | number)).unwrap();
+                    })
+                })
+            })
+            .collect();
+        let look_ups = scope.spawn(move || {
+            timed(stop, |number| {
+                std::hint::black_box(filter.contains_hash(mix(number)));
+            })
+        });
+        let syncs = scope.spawn(move || {
+            timed(stop, |_| {
+                std::thread::sleep(RHYTHM);
+                filter.sync().unwrap();
+            })
+        });
+        std::thread::sleep(length);
+        stop.store(true, Ordering::Relaxed);
+        let mut adds = Histogram::new();
+        adders.into_iter().for_each(|adder| adds.merge(&adder.join().unwrap()));
+        (adds, look_ups.join().unwrap(), syncs.join().unwrap())
+    });
+    let stats = filter.stats();
+    let seconds = length.as_secs_f64();
+    let mut rows = adds.row(&format!("add, {adders} threads"), seconds);
+    let _ = write!(rows, "{}", look_ups.row("look-up beside them", seconds));
+    let _ = write!(rows, "{}", syncs.row("sync and 10 ms", seconds));
+    let _ = writeln!(
+        rows,
+        "| {} checkpoints, {} stalls; longest checkpoint | | | | | | {:.0} |",
+        stats.checkpoints,
+        stats.stalls,
+        stats.longest_checkpoint.as_micros()
+    );
+    drop(filter);
+    std::fs::remove_file(path).unwrap();
+    rows
+}
+
+/// Keys made durable one by one, per second, by so many threads.
+fn durable_adds(threads: usize, length: Duration, commit: impl Fn(u64) + Sync) -> f64 {
+    let stop = AtomicBool::new(false);
+    let start = Instant::now();
+    let done: u64 = std::thread::scope(|scope| {
+        let (stop, commit) = (&stop, &commit);
+        let threads: Vec<_> = (0..threads as u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut done = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        commit(thread << 48 | done);
+                        done += 1;
+                    }
+                    done
+                })
+            })
+            .collect();
+        std::thread::sleep(length);
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
+fn durable(folder: &Path, length: Duration) -> String {
+    const KEYS: redb::TableDefinition<'_, u64, ()> = redb::TableDefinition::new("keys");
+    let mut rows = String::from(
+        "\n## Durable adds per second\n\nEach thread adds a key and syncs it.\n\n| threads | bloomfile | times one thread | redb |\n| --- | --- | --- | --- |\n",
+    );
+    let mut one = 0.0;
+    for threads in COMMITTERS {
+        let path = folder.join("durable.bloom");
+        let options = Options::new().capacity(10_000_000).false_positive_rate(0.01).replace(true);
+        let filter = options.create(&path).unwrap();
+        let ours = durable_adds(threads, length, |number| {
+            filter.add_hash(mix(number)).unwrap();
+            filter.sync().unwrap();
+        });
+        drop(filter);
+        std::fs::remove_file(path).unwrap();
+        let path = folder.join("durable.redb");
+        let database = redb::Database::create(&path).unwrap();
+        let theirs = durable_adds(threads, length, |number| {
+            let write = database.begin_write().unwrap();
+            write.open_table(KEYS).unwrap().insert(mix(number), ()).unwrap();
+            write.commit().unwrap();
+        });
+        drop(database);
+        std::fs::remove_file(path).unwrap();
+        if threads == 1 {
+            one = ours;
+        }
+        let _ = writeln!(rows, "| {threads} | {ours:.0} | {:.1} | {theirs:.0} |", ours / one);
+    }
+    rows
+}
+
+fn main() {
+    let sizes: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let seconds = std::env::var("BLOOMFILE_BENCH_SECONDS").ok().and_then(|text| text.parse().ok());
+    let length = Duration::from_secs(seconds.unwrap_or(60));
+    let folder = std::env::var_os("BLOOMFILE_BENCH_DIR").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(folder).unwrap();
+    let mut report = String::from(HEAD);
+    for &mebibytes in if sizes.is_empty() { &[256, 1024][..] } else { &sizes } {
+        let bytes = mebibytes << 20;
+        let mut tell = |text: &str| {
+            print!("{text}");
+            report.push_str(text);
+        };
+        tell(&format!(
+            "\n## {mebibytes} MiB\n\n| call | per second | p50 | p99 | p99.9 | p99.99 | longest |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+        ));
+        tell(&limit(folder.path(), bytes, length));
+        for adders in ADDERS {
+            tell(&filter(folder.path(), bytes, adders, length));
+        }
+    }
+    let durable = durable(folder.path(), length.min(Duration::from_secs(5)));
+    print!("{durable}");
+    report.push_str(&durable);
+    if sizes.is_empty() {
+        std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/LATENCY.md"), report)
+            .unwrap();
+    }
+}
