@@ -20,7 +20,7 @@ fn options() -> Options {
 fn build(path: &Path, key: &str) -> Result<(), Error> {
     let mut builder = options().replace(true).start_build(path)?;
     builder.add(key);
-    builder.finish()
+    builder.finish().map(drop)
 }
 
 fn length(path: &Path) -> u64 {

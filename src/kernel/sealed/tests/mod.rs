@@ -8,6 +8,7 @@ mod pages;
 mod queries;
 mod rates;
 mod reference;
+#[cfg(unix)]
 mod speed;
 mod worked;
 

@@ -1,7 +1,6 @@
 //! Look-ups: all kernels agree, also on pages that no build makes, and none reads outside its page.
 
 use memmap2::MmapMut;
-use rustix::mm::{MprotectFlags, mprotect};
 
 use super::{in_map, reference, values};
 use crate::geometry::PAGE_BYTES;
@@ -14,7 +13,8 @@ use crate::sealed::*;
 const SPAN: usize = 1 << 16;
 
 /// Two pages, between memory that no one may read: one begins where some ends, the other ends
-/// where some begins.
+/// where some begins. Where the system is not asked to guard them (Windows), kernels are compared all
+/// the same.
 struct Guarded {
     map: MmapMut,
 }
@@ -23,12 +23,20 @@ impl Guarded {
     fn new() -> Self {
         let mut map = MmapMut::map_anon(3 * SPAN).unwrap();
         for guard in [0, 2] {
-            let start = map.as_mut_ptr().wrapping_add(guard * SPAN);
-            // SAFETY: a part of the map, of which no reference is ever made.
-            unsafe { mprotect(start.cast(), SPAN, MprotectFlags::empty()).unwrap() };
+            Self::guard(map.as_mut_ptr().wrapping_add(guard * SPAN));
         }
         Guarded { map }
     }
+
+    #[cfg(unix)]
+    fn guard(start: *mut u8) {
+        use rustix::mm::{MprotectFlags, mprotect};
+        // SAFETY: a part of the map, of which no reference is ever made.
+        unsafe { mprotect(start.cast(), SPAN, MprotectFlags::empty()).unwrap() };
+    }
+
+    #[cfg(not(unix))]
+    fn guard(_: *mut u8) {}
 
     fn offsets() -> [usize; 2] {
         [SPAN, 2 * SPAN - PAGE_BYTES as usize]
