@@ -123,7 +123,11 @@ impl Run {
 }
 
 /// What is being done when the temporary folder has no room.
-const KEEP: &str = "keep the keys' hashes in the temporary folder (TMPDIR)";
+const KEEP: &str = if cfg!(windows) {
+    "keep the keys' hashes in the temporary folder (TMP)"
+} else {
+    "keep the keys' hashes in the temporary folder (TMPDIR)"
+};
 
 /// The pages, of so many, that begin in some parts.
 pub(super) fn pages_of(parts: &Range<u64>, pages: u64) -> Range<u64> {

@@ -48,7 +48,6 @@ impl Sandbox {
 
     /// One on a file system in memory, if there is one: for tests of many rounds to which the disk
     /// does not matter.
-    #[cfg(unix)]
     pub(crate) fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Sandbox { folder: folder.unwrap() }
@@ -95,7 +94,9 @@ impl Sandbox {
     }
 
     pub(crate) fn run(&self, arguments: &str) -> Ran {
-        self.command(arguments).output().unwrap().into()
+        let mut command = self.command(arguments);
+        let child = start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        child.wait_with_output().unwrap().into()
     }
 
     /// Runs the command with an input.
@@ -108,12 +109,23 @@ impl Sandbox {
 
     /// Starts the command with its input, output and errors connected to the test.
     pub(crate) fn spawn(&self, arguments: &str) -> Child {
-        self.command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        start(&mut command)
+    }
+}
+
+/// Starts a process. Wine fails to now and then, on a busy machine, with an error that Windows has no
+/// cause for.
+fn start(command: &mut Command) -> Child {
+    const INTERNAL_ERROR: i32 = 1359;
+    let mut tries = if cfg!(windows) { 5 } else { 1 };
+    loop {
+        tries -= 1;
+        match command.spawn() {
+            Err(error) if tries > 0 && error.raw_os_error() == Some(INTERNAL_ERROR) => {}
+            result => return result.unwrap(),
+        }
     }
 }
 

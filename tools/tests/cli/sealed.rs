@@ -1,6 +1,6 @@
 //! Sealed filters: built, read by every command that reads, refused by those that write.
 
-use crate::sandbox::{Sandbox, numbers};
+use crate::sandbox::{Sandbox, TEMPORARY_FOLDER, numbers};
 
 /// A sandbox with a sealed filter of the numbers from 1 to 20,000.
 fn sandbox() -> Sandbox {
@@ -174,12 +174,13 @@ fn a_temporary_folder_that_is_not_there_is_an_error() {
     sandbox.write("keys.txt", numbers(3_000_000));
     let mut command = sandbox.command("build sealed.bloom keys.txt --sealed --memory 16MiB");
     let ran: crate::sandbox::Ran =
-        command.env("TMPDIR", "/no/such/folder").output().unwrap().into();
+        command.env(TEMPORARY_FOLDER, "/no/such/folder").output().unwrap().into();
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     assert!(
-        ran.err.starts_with(
-            "bloomfile: sealed.bloom: cannot keep the keys' hashes in the temporary folder (TMPDIR): "
-        ),
+        ran.err.starts_with(&format!(
+            "bloomfile: sealed.bloom: cannot keep the keys' hashes in the temporary folder \
+             ({TEMPORARY_FOLDER}): "
+        )),
         "{}",
         ran.err
     );
