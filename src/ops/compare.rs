@@ -201,7 +201,10 @@ fn parameters(sources: &[Source<'_>; 2]) -> Vec<ParameterPair> {
         ]);
         all
     });
-    let pairs = a.into_iter().zip(b);
+    // Of files that are not keyed there is nothing to say.
+    let unkeyed =
+        |name: &str| name == "secret key" && sources.iter().all(|source| !source.is_keyed());
+    let pairs = a.into_iter().zip(b).filter(|((name, _), _)| !unkeyed(name));
     pairs.map(|((name, a), (_, b))| ParameterPair { name, a, b }).collect()
 }
 

@@ -125,6 +125,10 @@ impl<'a> Source<'a> {
         &self.snapshot.loaded.superblock
     }
 
+    pub(super) fn is_keyed(&self) -> bool {
+        self.superblock().key_check.is_some()
+    }
+
     pub(super) fn record(&self) -> &SegmentRecord {
         &self.snapshot.loaded.slot.segments[self.index]
     }

@@ -78,7 +78,7 @@ pub(crate) fn crowded_from(rows: u32, row_cells: u64, blocks: u64, mean: f64) ->
     }
     // As many keys leave so many zeros, give or take.
     let zeros = rows * w * (high * (-1.0 / w.max(2.0)).ln_1p()).exp();
-    (rows * w - zeros + ONES_REACH * zeros.min(rows * w - zeros).max(0.0).sqrt()).ceil() as u64
+    (rows * w - zeros + ONES_REACH * zeros.min(rows * w - zeros).max(0.0).sqrt()).floor() as u64 + 1
 }
 
 /// The loads of blocks and the law they should follow.
