@@ -236,11 +236,12 @@ const WAYS: [&str; 7] =
     ["journal", "full journal", "no journal", "counting", "growing", "rotating", "reopening"];
 
 fn way_options(way: &str) -> Options {
-    let options = Options::new().capacity(400_000).false_positive_rate(0.01);
+    // More than the child adds on a fast machine: a full filter says "maybe" as a damaged one does.
+    let options = Options::new().capacity(4_000_000).false_positive_rate(0.01);
     match way {
         "full journal" => options.journal_bytes(4096),
         "no journal" => options.journal_bytes(0),
-        "counting" => options.capacity(50_000).kind(CellKind::Counting),
+        "counting" => options.capacity(1_000_000).kind(CellKind::Counting),
         "growing" => options.capacity(2_000).grow(),
         "rotating" => options.capacity(20_000).generations(3),
         _ => options,
