@@ -43,14 +43,19 @@ impl Ran {
 
 impl Sandbox {
     pub(crate) fn new() -> Self {
-        Sandbox { folder: tempfile::tempdir().unwrap() }
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    fn of(folder: TempDir) -> Self {
+        heed_signals();
+        Sandbox { folder }
     }
 
     /// One on a file system in memory, if there is one: for tests of many rounds to which the disk
     /// does not matter.
     pub(crate) fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Sandbox { folder: folder.unwrap() }
+        Self::of(folder.unwrap())
     }
 
     /// A sandbox with `a.bloom`, which was built from the numbers 1 to 1000.
@@ -112,6 +117,24 @@ impl Sandbox {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         start(&mut command)
+    }
+}
+
+/// Commands end with a signal also where these tests were started with signals ignored, as `nohup` and
+/// a shell's `&` do it: the command keeps to that, and would never end.
+fn heed_signals() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        use std::sync::{Arc, Once, atomic::AtomicBool};
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            for signal in [SIGHUP, SIGINT, SIGTERM] {
+                // A handler, which no new program inherits, and which does what is done without one.
+                let always = Arc::new(AtomicBool::new(true));
+                signal_hook::flag::register_conditional_default(signal, always).unwrap();
+            }
+        });
     }
 }
 
