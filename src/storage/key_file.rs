@@ -41,7 +41,8 @@ impl Key {
     /// [`write_new_file`](Self::write_new_file) write them.
     ///
     /// A file that is open to others than its owner is refused, because what is in there is no secret:
-    /// see [`from_shared_file`](Self::from_shared_file).
+    /// see [`from_shared_file`](Self::from_shared_file). That is told by the file's mode, so on Windows
+    /// every file is taken: who can read it is for its folder's list of rights to say.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -65,8 +66,9 @@ impl Key {
         read(path, true).map_err(|error| error.at(path))
     }
 
-    /// Writes the key into a new file that only its owner can read, durably. A file that is there is
-    /// left as it is: a key that is lost cannot be had again, and with it all files made with it.
+    /// Writes the key into a new file that only its owner can read (on Windows: with the rights that its
+    /// folder passes on), durably. A file that is there is left as it is: a key that is lost cannot be
+    /// had again, and with it all files made with it.
     pub fn write_new_file(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         write(self, path).map_err(|error| error.at(path))
