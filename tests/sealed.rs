@@ -123,8 +123,8 @@ fn f140_a_sealed_file_has_no_journal_and_two_clean_slots() {
 #[test]
 fn the_bytes_are_a_function_of_the_set_of_keys() {
     let folder = Folder::new();
-    // Enough to be put aside three times with the least memory.
-    let count = 4_000_000;
+    // Enough to be put aside twice with the least memory.
+    let count = 7_000_000;
     let hashes: Vec<u64> = (0..count).map(|at| random(3, at)).collect();
     let mut shuffled: Vec<u64> = hashes.iter().rev().step_by(2).copied().collect();
     shuffled.extend(hashes.iter().step_by(2));
@@ -138,7 +138,7 @@ fn the_bytes_are_a_function_of_the_set_of_keys() {
     };
     let mut first: Option<Vec<u8>> = None;
     for (order, hashes) in [&hashes, &shuffled, &sorted].into_iter().enumerate() {
-        for (threads, memory) in [(1, 1 << 30), (2, 16 << 20), (3, 1 << 30), (5, 16 << 20)] {
+        for (threads, memory) in [(1, 1 << 30), (2, 32 << 20), (3, 1 << 30), (5, 32 << 20)] {
             let path = folder.at("built.bloom");
             let options = options().memory(memory).replace(true);
             let mut builder = options.start_build(&path).unwrap();
@@ -487,7 +487,7 @@ fn skewed_keys_give_maybe_pages_that_are_counted() {
 fn a_key_may_come_any_number_of_times() {
     let folder = Folder::new();
     let path = folder.at("one.bloom");
-    let mut builder = options().memory(16 << 20).start_build(&path).unwrap();
+    let mut builder = options().memory(32 << 20).start_build(&path).unwrap();
     let many = vec![b"again"; 100_000];
     for _ in 0..60 {
         builder.add_batch(&many);

@@ -127,7 +127,7 @@ impl Options {
         self
     }
 
-    /// Bytes of memory that the build of a [sealed](Self::sealed) filter takes, at least 16 MiB and
+    /// Bytes of memory that the build of a [sealed](Self::sealed) filter takes, at least 32 MiB and
     /// by default 1 GiB. A key takes 8; those that there is no room for are kept in a nameless file of
     /// the temporary folder.
     pub fn memory(mut self, bytes: u64) -> Self {

@@ -57,7 +57,7 @@ impl Options {
             return refuse("journal size", bytes.to_string(), "a sealed filter has no journal");
         }
         match self.memory.filter(|&bytes| bytes < LEAST_MEMORY) {
-            Some(bytes) => refuse("memory", bytes.to_string(), "it must be at least 16 MiB"),
+            Some(bytes) => refuse("memory", bytes.to_string(), "it must be at least 32 MiB"),
             None => Ok(()),
         }
     }

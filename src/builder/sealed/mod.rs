@@ -30,7 +30,13 @@ const FEWEST: usize = 1 << 16;
 pub(crate) const DEFAULT_MEMORY: u64 = 1 << 30;
 
 /// Least memory: what threads need to sort and solve is not counted one by one.
-pub(crate) const LEAST_MEMORY: u64 = 16 << 20;
+pub(crate) const LEAST_MEMORY: u64 = 32 << 20;
+
+/// Memory that is taken however few the hashes are.
+const IN_ANY_CASE: u64 = 11 << 20;
+
+/// Memory for each thread that solves pages: where there is little, there are few.
+const OF_A_THREAD: u64 = 8 << 20;
 
 /// The hashes of the keys so far.
 pub(super) struct Collector {
@@ -55,7 +61,7 @@ impl Collector {
         match self.pieces.last_mut().filter(|piece| piece.len() < PIECE) {
             Some(piece) => piece.push(hash),
             None => {
-                self.make_room(threads);
+                self.make_room(PIECE, threads);
                 self.pieces.push(vec![hash]);
             }
         }
@@ -74,9 +80,10 @@ impl Collector {
             return (0..count).for_each(|at| self.add(hash(at), threads));
         }
         let hash = &hash;
-        for start in (0..count).step_by(PIECE * threads) {
-            self.make_room(threads);
-            let end = count.min(start + PIECE * threads);
+        let step = (PIECE * threads).min(self.room() as usize / 4);
+        for start in (0..count).step_by(step) {
+            self.make_room(step, threads);
+            let end = count.min(start + step);
             let share = (end - start).div_ceil(threads);
             let pieces = std::thread::scope(|scope| {
                 let ranges = (start..end).step_by(share).map(|at| at..end.min(at + share));
@@ -91,15 +98,15 @@ impl Collector {
         self.taken += count as u64;
     }
 
-    /// Hashes that memory has room for: an eighth of it is for what is done with them.
+    /// Hashes that memory has room for: an eighth of it, and what a process needs in any case, is for
+    /// what is done with them.
     fn room(&self) -> u64 {
-        self.memory / 8 * 7 / size_of::<u64>() as u64
+        (self.memory - IN_ANY_CASE) / 8 * 7 / size_of::<u64>() as u64
     }
 
-    /// Puts all hashes aside if there is no room for another piece of every thread.
-    fn make_room(&mut self, threads: usize) {
-        let next = (PIECE * threads) as u64;
-        if self.in_memory + next <= self.room().max(2 * next) {
+    /// Puts all hashes aside if there is no room for so many more.
+    fn make_room(&mut self, next: usize, threads: usize) {
+        if self.in_memory + next as u64 <= self.room() {
             return;
         }
         if self.failed.is_none()
@@ -132,7 +139,8 @@ impl Collector {
             self.put_aside(threads)?;
             self.pieces = Vec::new();
         }
-        let most = (self.room() / 2).max(2 * PIECE as u64) as usize;
+        let most = self.room() as usize / 2;
+        let threads = threads.min((self.memory / OF_A_THREAD) as usize);
         let mut hashes = Hashes { pieces: self.pieces, spill: self.spill, most, threads };
         let distinct = if asked { hashes.distinct()? } else { 0 };
         Ok((hashes, distinct))

@@ -20,7 +20,7 @@ fn the_file_follows_from_the_set_of_keys() {
     let mut lines: Vec<String> = (1..=20_000).rev().map(|number| format!("{number}\n")).collect();
     lines.extend_from_within(500..9_000);
     let shuffled = lines.concat();
-    sandbox.run_with("build again.bloom --sealed --memory 16MiB", shuffled).is(
+    sandbox.run_with("build again.bloom --sealed --memory 32MiB", shuffled).is(
         0,
         "again.bloom: 28,500 keys read, 20,000 of them distinct; sealed, 8.19 bits per key; 40 KiB\n",
         "",
@@ -126,7 +126,7 @@ fn commands_that_write_or_combine_say_what_to_do() {
     sandbox.run("build c.bloom keys.txt --sealed --memory 1M").is(
         2,
         "",
-        "bloomfile: c.bloom: memory cannot be 1000000: it must be at least 16 MiB\n",
+        "bloomfile: c.bloom: memory cannot be 1000000: it must be at least 32 MiB\n",
     );
     for arguments in ["--sealed -k 3 -m 100", "--sealed --layout line", "--sealed --journal 1M"] {
         let ran = sandbox.run(&format!("build c.bloom keys.txt {arguments}"));
@@ -171,8 +171,8 @@ fn a_damaged_page_is_told_and_repaired() {
 #[test]
 fn a_temporary_folder_that_is_not_there_is_an_error() {
     let sandbox = Sandbox::new();
-    sandbox.write("keys.txt", numbers(3_000_000));
-    let mut command = sandbox.command("build sealed.bloom keys.txt --sealed --memory 16MiB");
+    sandbox.write("keys.txt", numbers(3_500_000));
+    let mut command = sandbox.command("build sealed.bloom keys.txt --sealed --memory 32MiB");
     let ran: crate::sandbox::Ran =
         command.env(TEMPORARY_FOLDER, "/no/such/folder").output().unwrap().into();
     assert_eq!(ran.code, Some(2), "{}", ran.err);
