@@ -215,6 +215,58 @@ fn a_rotating_filter_forgets() {
     }
 }
 
+/// The rate asked for is that of the file, of whatever kind, once all of it is full.
+#[test]
+fn the_rate_asked_for_is_that_of_the_whole_file() {
+    const CAPACITY: u64 = 10_000;
+    const ASKED: u64 = 400_000;
+    let options = || Options::new().capacity(CAPACITY);
+    let rotating = |generations| options().generations(generations).rotate_after(CAPACITY);
+    let mut kinds = vec![
+        ("plain", 1, options()),
+        ("refusing", 1, options().when_full(WhenFull::Refuse)),
+        ("counting", 1, options().kind(CellKind::Counting)),
+        ("growing", 7, options().grow()),
+        ("growing and counting", 3, options().grow().kind(CellKind::Counting)),
+        ("rotating and counting", 3, rotating(3).kind(CellKind::Counting)),
+    ];
+    kinds.extend([2, 8, 24].map(|generations| ("rotating", generations, rotating(generations))));
+    for (kind, parts, options) in kinds {
+        for rate in [0.01, 0.001] {
+            let (_folder, path) = place();
+            let filter = options.clone().false_positive_rate(rate).create(&path).unwrap();
+            for number in 0..parts * CAPACITY {
+                let _ = filter.add(key(number)).unwrap();
+            }
+            let wrong = (0..ASKED).filter(|n| filter.contains(key(n + (1 << 40)))).count() as f64;
+            let measured = wrong / ASKED as f64;
+            // Three deviations of what is measured.
+            let chance = 3.0 * (rate / ASKED as f64).sqrt();
+            assert!(measured < 1.03 * rate + chance, "{kind}, {parts}: {measured} of {rate}");
+            // No more exact than it must be, as far as the whole of it is full: pages of few keys,
+            // and the rates of segments still to come, leave room.
+            let full = kind == "rotating" && parts <= 8;
+            assert!(!full || measured > 0.6 * rate, "{kind}, {parts}: {measured} of {rate}");
+            let inspection = inspect(&path).unwrap();
+            assert!(inspection.rate_at_capacity().unwrap() <= rate, "{kind}, {parts}");
+            assert_eq!(inspection.target_rate, Some(rate));
+        }
+    }
+}
+
+#[test]
+fn the_rate_of_each_generation_has_a_name() {
+    let (_folder, path) = place();
+    let options = Options::new().capacity(10_000).generation_rate(0.01);
+    assert!(options.create(&path).unwrap_err().to_string().contains("goes with generations"));
+    options.generations(8).create(&path).unwrap();
+    let inspection = inspect(&path).unwrap();
+    let (asked, expected) =
+        (inspection.target_rate.unwrap(), inspection.rate_at_capacity().unwrap());
+    assert!((asked - (1.0 - 0.99f64.powi(8))).abs() < 1e-12, "{asked}");
+    assert!(expected <= asked && expected > 0.9 * asked, "{expected} of {asked}");
+}
+
 #[test]
 fn a_filter_rotates_by_itself_and_remembers_what_comes_again() {
     let (_folder, path) = place();

@@ -4,7 +4,6 @@ use super::Options;
 use crate::error::{Error, Result};
 use crate::file::file_bytes;
 use crate::format::{Extent, MAX_SEGMENTS, WhenFull};
-use crate::geometry::Layout;
 use crate::plan::{self, Plan};
 
 /// A growing filter once it has so many segments; made by [`Options::growth`].
@@ -48,8 +47,7 @@ impl Options {
             let reason = "only a filter that grows has stages of growth";
             return Err(Error::parameter("when full", "left as it is", reason));
         };
-        // Later segments choose between lines and pages by their rate, whatever the first one is.
-        let layout = self.layout.filter(|layout| matches!(layout, Layout::Rows | Layout::Flat));
+        let layout = Some(first.geometry().layout());
         let cells = first.geometry().cell_kind();
         let mut end = file_bytes(&self.superblock(&first)?, &first);
         let mut plans: Vec<Plan> = vec![first];

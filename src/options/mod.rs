@@ -1,44 +1,26 @@
 //! What a new filter shall be.
 
 mod growth;
+mod headers;
 mod key;
 mod open;
 mod sealed;
 
 pub use growth::GrowthStage;
 
-use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::file::{create_file, file_bytes};
 use crate::filter::Filter;
-use crate::format::{
-    JOURNAL_STEP, MAX_GENERATIONS, MAX_JOURNAL_BYTES, Metadata, Superblock, WhenFull,
-    encode_metadata,
-};
+use crate::format::WhenFull;
 use crate::geometry::{CellKind, Geometry, Layout};
 use crate::hash::Key;
 use crate::plan::{self, Plan};
-use crate::random;
 use crate::storage::{PendingFile, Target};
 use crate::writer::Engine;
 use sealed::UNCHANGING;
-
-/// Journal of a new file: this part of its data, within [`DEFAULT_JOURNAL_BYTES`].
-///
-/// When the journal is full, a checkpoint writes nearly every page of the data, so what it costs a
-/// key falls as the journal grows. On 256 MiB, with a sync after every 100 keys, that was 13.8 µs
-/// and 3,694 bytes written per key with 256 KiB of journal, 9.8 µs and 2,624 with 1 MiB, 1.6 µs and
-/// 1,033 with 4 MiB, 0.6 µs and 275 with 16 MiB, 0.2 µs and 81 with 64 MiB, beside 23 to 38 µs and
-/// 57 bytes for the syncs themselves (`cargo bench --bench durability`, on a busy disk). A
-/// checkpoint goes on beside the adds that fill the other half, so that both halves have to last.
-const DEFAULT_JOURNAL_PART: u64 = 8;
-
-/// At least a page for each half. To open a crashed file takes memory for all bits that its journal
-/// names, 4 bytes for each: 128 MiB for 64 MiB of journal and 8 rows.
-const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = JOURNAL_STEP..=64 << 20;
 
 /// Describes a new filter, then makes it.
 ///
@@ -58,6 +40,7 @@ const DEFAULT_JOURNAL_BYTES: RangeInclusive<u64> = JOURNAL_STEP..=64 << 20;
 pub struct Options {
     capacity: Option<u64>,
     rate: Option<f64>,
+    rate_of_each: bool,
     layout: Option<Layout>,
     rows: Option<u32>,
     row_bits: Option<u64>,
@@ -87,9 +70,31 @@ impl Options {
         self
     }
 
-    /// The share of absent keys that may be reported as present once the filter is at capacity.
+    /// The share of absent keys that may be reported as present once the filter is at capacity: of
+    /// the whole file, however many segments or [generations](Self::generations) it has.
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
+        self.rate_of_each = false;
+        self
+    }
+
+    /// As [`false_positive_rate`](Self::false_positive_rate), of each
+    /// [generation](Self::generations) by itself: a look-up asks all of them, so that the whole file
+    /// has up to as many times this rate.
+    ///
+    /// ```
+    /// use bloomfile::Options;
+    ///
+    /// let options = Options::new().capacity(1000).generations(8);
+    /// let whole = options.clone().false_positive_rate(0.01).plan()?;
+    /// let each = options.generation_rate(0.01).plan()?;
+    /// assert!(whole.expected_rate().unwrap() < 0.00126);
+    /// assert!(each.data_bytes() < whole.data_bytes());
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn generation_rate(mut self, rate: f64) -> Self {
+        self.rate = Some(rate);
+        self.rate_of_each = true;
         self
     }
 
@@ -200,8 +205,8 @@ impl Options {
         self.when_full(WhenFull::Grow)
     }
 
-    /// A filter that forgets: so many generations, each of the capacity and rate asked for, of
-    /// which [`Filter::rotate`] drops the oldest.
+    /// A filter that forgets: so many generations, each of the capacity asked for, of which
+    /// [`Filter::rotate`] drops the oldest. Full, all of them together have the rate asked for.
     pub fn generations(mut self, generations: u64) -> Self {
         self.generations = generations;
         self
@@ -257,6 +262,9 @@ impl Options {
         let plan = match self.when_full {
             Some(WhenFull::Grow) => plan::growth_plan(capacity, rate, 0, self.layout)?,
             _ if self.is_sealed() => Plan::new(capacity, rate, Some(Layout::Sealed))?,
+            _ if self.generations > 1 && !self.rate_of_each => {
+                plan::generation_plan(capacity, rate, self.generations, self.layout)?
+            }
             _ => Plan::new(capacity, rate, self.layout)?,
         };
         Ok(plan.with_cells(self.kind.unwrap_or_default()))
@@ -381,68 +389,4 @@ impl Options {
         }
         Ok(())
     }
-
-    fn metadata_map(&self) -> Result<Metadata> {
-        let mut metadata = Metadata::new();
-        for (key, value) in &self.metadata {
-            if metadata.insert(key.clone(), value.clone()).is_some() {
-                return Err(Error::parameter("metadata key", key, "it is given twice"));
-            }
-        }
-        encode_metadata(&metadata)?;
-        Ok(metadata)
-    }
-
-    fn superblock(&self, plan: &Plan) -> Result<Superblock> {
-        let journal_bytes = match self.journal_bytes {
-            Some(bytes) => bytes,
-            None if self.is_sealed() => 0,
-            None => default_journal_bytes(plan),
-        };
-        if journal_bytes > MAX_JOURNAL_BYTES {
-            return Err(Error::parameter("journal size", journal_bytes, "the limit is 2^30 bytes"));
-        }
-        if self.key.is_some() && self.seed != 0 {
-            let reason = "a keyed filter has no seed beside its secret";
-            return Err(Error::parameter("seed", self.seed, reason));
-        }
-        let kind = plan.geometry().cell_kind();
-        let when_full = self.when_full.unwrap_or(WhenFull::Allow);
-        if when_full != WhenFull::Allow && plan.capacity().is_none() {
-            let reason = "only a filter with a capacity can be full";
-            return Err(Error::parameter("capacity", "missing", reason));
-        }
-        if self.generations != 0 {
-            if !(2..=MAX_GENERATIONS).contains(&self.generations) {
-                let reason = "it must be from 2 to 32";
-                return Err(Error::parameter("generations", self.generations, reason));
-            }
-            if when_full != WhenFull::Allow {
-                let reason = "a rotating filter drops its oldest generation instead";
-                return Err(Error::parameter("when full", "set", reason));
-            }
-        } else if self.rotate_after != 0 {
-            let reason = "it goes with generations";
-            return Err(Error::parameter("rotate after", self.rotate_after, reason));
-        }
-        Ok(Superblock {
-            read_only_compatible: 0,
-            compatible: 0,
-            uuid: self.uuid.unwrap_or_else(random::uuid),
-            hash_seed: self.seed,
-            key_check: self.key.as_ref().map(Key::check),
-            cells: kind,
-            when_full,
-            journal_bytes: journal_bytes.next_multiple_of(JOURNAL_STEP),
-            target_rate: self.rate.unwrap_or(0.0),
-            capacity: self.capacity.or(plan.capacity()).unwrap_or(0),
-            generations: self.generations,
-            rotate_after: self.rotate_after,
-        })
-    }
-}
-
-fn default_journal_bytes(plan: &Plan) -> u64 {
-    let (least, most) = DEFAULT_JOURNAL_BYTES.into_inner();
-    (plan.data_bytes() / DEFAULT_JOURNAL_PART).clamp(least, most)
 }

@@ -1,6 +1,7 @@
-//! How a growing filter grows: each segment twice as large as the last and a little more exact.
+//! The shares of a rate: of the segments of a growing filter, each twice as large as the last and a
+//! little more exact, and of the generations of a rotating one, which are all alike.
 
-use super::Plan;
+use super::{LOWEST_LINE_RATE, Plan};
 use crate::error::Result;
 use crate::geometry::Layout;
 
@@ -29,7 +30,8 @@ pub fn growth_rate(rate: f64, index: u32) -> f64 {
     rate * FIRST_SHARE * NEXT_SHARE.powi(i32::try_from(index).unwrap_or(i32::MAX))
 }
 
-/// What segment `index` of a growing filter shall be.
+/// What segment `index` of a growing filter shall be. Without a layout it is the one of the whole
+/// rate, so that a look-up in a filter of lines touches one in each segment.
 ///
 /// ```
 /// let plan = bloomfile::plan::growth_plan(10_000, 0.01, 0, None)?;
@@ -37,7 +39,47 @@ pub fn growth_rate(rate: f64, index: u32) -> f64 {
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub fn growth_plan(capacity: u64, rate: f64, index: u32, layout: Option<Layout>) -> Result<Plan> {
-    // The whole is checked as it was given, so that an error speaks of that.
-    Plan::new(capacity, rate, layout)?;
-    Plan::new(growth_capacity(capacity, index), growth_rate(rate, index), layout)
+    let share = growth_rate(rate, index);
+    let layout = match whole_layout(capacity, rate, layout)? {
+        // A filter that was possible goes on growing.
+        Layout::Line if index > 0 && share < LOWEST_LINE_RATE => Layout::Page,
+        layout => layout,
+    };
+    Plan::new(growth_capacity(capacity, index), share, Some(layout))
+}
+
+/// Rate of each of so many generations of a rotating filter that together have this `rate`.
+///
+/// ```
+/// use bloomfile::plan::{generation_rate, rate_together};
+///
+/// let each = generation_rate(0.01, 8);
+/// assert!((rate_together(&[each; 8]) - 0.01).abs() < 1e-12);
+/// ```
+pub fn generation_rate(rate: f64, generations: u64) -> f64 {
+    // 1 − (1 − rate)^(1/generations), with the digits of a small rate.
+    -((-rate).ln_1p() / generations.max(1) as f64).exp_m1()
+}
+
+/// What each of so many generations of a rotating filter shall be: `capacity` is that of each, `rate`
+/// that of all together. The layout is as that of a growing filter.
+///
+/// ```
+/// let plan = bloomfile::plan::generation_plan(10_000, 0.01, 8, None)?;
+/// assert!(plan.expected_rate().unwrap() < 0.00126);
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn generation_plan(
+    capacity: u64,
+    rate: f64,
+    generations: u64,
+    layout: Option<Layout>,
+) -> Result<Plan> {
+    let layout = whole_layout(capacity, rate, layout)?;
+    Plan::new(capacity, generation_rate(rate, generations), Some(layout))
+}
+
+/// The layout of the whole, which is checked as it was given, so that an error speaks of that.
+fn whole_layout(capacity: u64, rate: f64, layout: Option<Layout>) -> Result<Layout> {
+    Ok(Plan::new(capacity, rate, layout)?.geometry().layout())
 }

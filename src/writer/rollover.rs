@@ -14,7 +14,7 @@ use crate::format::{
     Extent, MAX_SEGMENTS, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
     Superblock, encode_table, region_count, region_extent, region_places,
 };
-use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
+use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::{self, Plan};
 use crate::storage::{Medium, Sabotage};
 use crate::sync::MutexGuard;
@@ -265,10 +265,6 @@ impl<M: Medium> Engine<M> {
 /// What the next segment of a growing file shall be.
 fn next_plan(superblock: &Superblock, slot: &Slot) -> Result<Plan> {
     let index = slot.segments.len() as u32;
-    let layout = match slot.newest().geometry.layout() {
-        // Lines and pages are chosen by the rate, which gets tighter.
-        Layout::Line | Layout::Page | Layout::Sealed => None,
-        layout => Some(layout),
-    };
-    plan::growth_plan(superblock.capacity, superblock.target_rate, index, layout)
+    let layout = slot.newest().geometry.layout();
+    plan::growth_plan(superblock.capacity, superblock.target_rate, index, Some(layout))
 }

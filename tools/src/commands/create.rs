@@ -78,7 +78,7 @@ pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
             schema: 1,
             file: args.file.display().to_string(),
             capacity: plan.capacity(),
-            expected_rate: plan.expected_rate(),
+            expected_rate: plan.expected_rate().map(|each| args.kind.rate_together(each)),
             file_bytes,
         })?;
     } else if !args.print.quiet {
@@ -99,17 +99,21 @@ pub(super) fn warn_of_plan(path: &Path, plan: &Plan, quiet: bool) {
 /// What a filter is for, in a few words.
 fn purpose(plan: &Plan, kind: &KindArgs, target: Option<f64>) -> String {
     let counting = if kind.kind == CellKind::Counting { "counting; " } else { "" };
-    let generations = match kind.generations {
+    let each = match kind.generations {
         Some(generations) => format!("{} generations, each ", units::count(generations)),
         None => String::new(),
     };
     let keys = plan.capacity().map(|capacity| units::counted(capacity, "key"));
-    let purpose = match (keys, plan.expected_rate(), target) {
+    let rate = plan.expected_rate().map(|rate| units::percent(kind.rate_together(rate)));
+    let purpose = match (keys, rate, target) {
         (Some(keys), _, Some(rate)) if kind.grows() => {
             format!("for {keys} and then more, at a rate of at most {}", units::percent(rate))
         }
-        (Some(keys), Some(rate), _) => format!("for {keys} at a rate of {}", units::percent(rate)),
+        (Some(keys), Some(rate), _) if kind.generations.is_some() => {
+            format!("for {keys}; {rate} is the rate of all together")
+        }
+        (Some(keys), Some(rate), _) => format!("for {keys} at a rate of {rate}"),
         _ => plan.geometry().to_string(),
     };
-    format!("{counting}{generations}{purpose}")
+    format!("{counting}{each}{purpose}")
 }

@@ -4,7 +4,7 @@ mod tables;
 
 use std::process::ExitCode;
 
-use bloomfile::plan::{Precheck, rate_together};
+use bloomfile::plan::Precheck;
 use bloomfile::{CellKind, Options, Plan, WhenFull, geometry::Layout, options::GrowthStage};
 use clap::Args;
 use serde::Serialize;
@@ -249,20 +249,15 @@ impl Planned<'_> {
     /// below however many come.
     fn rate_together(&self) -> Option<f64> {
         let kind = &self.args.kind;
-        match kind.generations {
-            Some(generations) => {
-                let each = self.plan.expected_rate()?;
-                Some(rate_together(&vec![each; generations as usize]))
-            }
-            None if kind.grows() => self.args.shape.rate(),
-            None => self.plan.expected_rate(),
+        if kind.grows() {
+            return self.args.shape.rate();
         }
+        self.plan.expected_rate().map(|each| kind.rate_together(each))
     }
 
     /// The rate that may be relied on.
     fn rate_bound(&self) -> Option<f64> {
-        let asked = self.args.shape.rate().filter(|_| self.args.kind.generations.is_none());
-        asked.or(self.rate_together())
+        self.args.kind.whole_rate(&self.args.shape).or(self.rate_together())
     }
 
     fn describe(self, precheck: Option<Precheck>) -> PlanOutput {
@@ -279,7 +274,7 @@ impl Planned<'_> {
             row_bits: geometry.row_cells(),
             bits: self.plan.cells(),
             capacity: self.plan.capacity(),
-            target_rate: self.args.shape.rate(),
+            target_rate: kind.whole_rate(&self.args.shape),
             rate_together: self.rate_together(),
             warning: self.plan.warning(),
             chosen: self.chosen,
@@ -320,14 +315,16 @@ impl Planned<'_> {
 
     fn purpose(&self, capacity: u64) -> String {
         let kind = &self.args.kind;
-        let generations = match kind.generations {
-            Some(generations) => format!("{} generations, each for ", units::count(generations)),
-            None => String::new(),
+        let (generations, together) = match kind.generations {
+            Some(generations) => {
+                (format!("{} generations, each for ", units::count(generations)), " together")
+            }
+            None => (String::new(), ""),
         };
         let keys = units::counted(capacity, "key");
         let more = if kind.grows() { " and then more" } else { "" };
-        let rate =
-            self.args.shape.rate().map(|rate| format!(", rate at most {}", units::percent(rate)));
+        let rate = kind.whole_rate(&self.args.shape);
+        let rate = rate.map(|rate| format!(",{together} rate at most {}", units::percent(rate)));
         format!("{generations}{keys}{more}{}", rate.unwrap_or_default())
     }
 

@@ -1,9 +1,11 @@
 //! Of what kind a filter shall be.
 
+use bloomfile::plan::rate_together;
 use bloomfile::{CellKind, Options, WhenFull};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use super::ShapeArgs;
 use crate::failure::{Failure, Result};
 use crate::units;
 
@@ -22,10 +24,16 @@ pub(crate) struct KindArgs {
     #[arg(long, conflicts_with_all = ["rows", "row_bits", "generations"])]
     pub(crate) grow: bool,
 
-    /// Forget old keys: G generations, the oldest of which rotate drops; capacity and rate are those
-    /// of each, and the rate of all together is up to G times as high
+    /// Forget old keys: G generations, the oldest of which rotate drops; the capacity is that of each,
+    /// the rate that of all together
     #[arg(long, value_name = "G", value_parser = units::parse_count)]
     pub(crate) generations: Option<u64>,
+
+    /// False positive rate of each generation by itself, in place of --fpr; all together have up to G
+    /// times as much
+    #[arg(long, value_name = "P", requires = "generations", value_parser = units::parse_rate)]
+    #[arg(conflicts_with_all = ["fpr", "rows", "row_bits"])]
+    generation_fpr: Option<f64>,
 
     /// Rotate by itself when the newest generation has taken N keys
     #[arg(long, value_name = "N", requires = "generations", value_parser = units::parse_count)]
@@ -84,14 +92,36 @@ impl KindArgs {
         }
     }
 
+    /// The rate of the whole that was asked for, of all generations together.
+    pub(crate) fn whole_rate(&self, shape: &ShapeArgs) -> Option<f64> {
+        match (self.generation_fpr, self.generations) {
+            (Some(each), Some(generations)) => Some(together(each, generations)),
+            _ => shape.rate(),
+        }
+    }
+
+    /// The rate of a whole file with segments of this rate: the same, but for one of generations.
+    pub(crate) fn rate_together(&self, each: f64) -> f64 {
+        self.generations.map_or(each, |generations| together(each, generations))
+    }
+
     /// Adds them to a shape's options.
     pub(crate) fn apply(&self, options: Options) -> Options {
+        let options = match self.generation_fpr {
+            Some(rate) => options.generation_rate(rate),
+            None => options,
+        };
         options
             .kind(self.kind)
             .when_full(self.policy())
             .generations(self.generations.unwrap_or(0))
             .rotate_after(self.rotate_after.unwrap_or(0))
     }
+}
+
+fn together(each: f64, generations: u64) -> f64 {
+    // No file has more, and a number that is refused later takes no memory here.
+    rate_together(&vec![each; generations.min(32) as usize])
 }
 
 fn name(policy: Policy) -> &'static str {
