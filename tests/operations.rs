@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomfile::plan::Estimate;
 use bloomfile::{
-    Error, Filter, Options, Reader,
+    CellKind, Error, Filter, Options, Reader,
     geometry::{Geometry, Layout},
     ops::{Contents, Readers, Relation, SetOperation, compare},
     report::{Health, inspect, verify},
@@ -97,6 +97,10 @@ fn what_cannot_be_combined_is_refused_by_the_first_parameter_that_differs() {
     };
     let line = |rows, blocks| Options::new().geometry(Geometry::line(rows, blocks).unwrap());
     let base = make("base", line(8, 12));
+    let seeded = make("seeded", line(8, 12).seed(7));
+    let out = folder.at("out");
+    let error = SetOperation::new().union(&[&base, &seeded], &out).unwrap_err().into_cause();
+    assert!(matches!(error.cause(), Error::Incompatible { parameter: "seed", .. }), "{error}");
     for (name, options, expected) in [
         ("seed", line(8, 12).seed(7), ("seed", "0", "7")),
         ("rows", line(4, 12), ("rows", "8", "4")),
@@ -105,8 +109,8 @@ fn what_cannot_be_combined_is_refused_by_the_first_parameter_that_differs() {
         ("smaller", line(8, 8), ("blocks", "8", "12, which is no multiple")),
     ] {
         let other = make(name, options);
-        let out = folder.at("out");
-        let error = SetOperation::new().union(&[&base, &other], &out).unwrap_err().into_cause();
+        let inputs = [&base, &other];
+        let error = SetOperation::new().intersection(&inputs, &out).unwrap_err().into_cause();
         let Error::Incompatible { parameter, left, right } = error.cause() else {
             panic!("{error}")
         };
@@ -130,6 +134,120 @@ fn what_cannot_be_combined_is_refused_by_the_first_parameter_that_differs() {
         SetOperation::new().union(&[&base], &base).map_err(Error::into_cause),
         Err(Error::Exists)
     ));
+}
+
+/// Sizes that do not fold into one another: a segment for each, the smallest first, that holds every
+/// key and has the rate that was announced.
+#[test]
+fn files_of_any_sizes_are_merged() {
+    let folder = Folder::new();
+    let key = |file: u64, number: u64| [file, number].map(u64::to_le_bytes).concat();
+    let keys = [3_000u64, 70_001, 20_011, 3_000];
+    let mut paths = Vec::new();
+    for (file, count) in keys.into_iter().enumerate() {
+        let path = folder.at(&format!("{file}"));
+        let options = Options::new().capacity(count).false_positive_rate(0.01);
+        let mut builder = options.start_build(&path).unwrap();
+        (0..count).for_each(|number| drop(builder.add(&key(file as u64, number))));
+        builder.finish().unwrap();
+        paths.push(path);
+    }
+    // Other kinds of the same seed: one that grew, one of pages, one without a capacity.
+    let grown = Options::new().capacity(1_000).false_positive_rate(0.01).grow();
+    let grown = grown.create(folder.at("4")).unwrap();
+    let page =
+        Options::new().geometry(Geometry::page(7, 3).unwrap()).create(folder.at("5")).unwrap();
+    for number in 0..5_000 {
+        grown.add(key(4, number)).unwrap();
+        page.add(key(5, number)).unwrap();
+    }
+    grown.close().unwrap();
+    page.close().unwrap();
+    paths.extend(["4", "5"].map(|name| folder.at(name)));
+    let counts = keys.into_iter().chain([5_000, 5_000]);
+
+    let out = folder.at("out");
+    let merged = SetOperation::new().union(&paths, &out).unwrap();
+    let segments = inspect(folder.at("4")).unwrap().segments.len() + 4;
+    assert_eq!(merged.segments, segments, "the two of 3,000 keys are joined");
+    assert!(verify(&out).unwrap().is_sound());
+    let reader = Reader::open(&out).unwrap();
+    for (file, count) in (0..).zip(counts.clone()) {
+        assert!((0..count).all(|number| reader.contains(key(file, number))), "{file}");
+    }
+    assert!(merged.keys.contains(counts.sum::<u64>() as f64), "{}", merged.keys.value);
+    let sizes = inspect(&out).unwrap().segments;
+    assert!(sizes.is_sorted_by_key(|segment| segment.cells));
+    let asked = 200_000;
+    let wrong = (0..asked).filter(|&number| reader.contains(key(99, number))).count() as f64;
+    let measured = wrong / asked as f64;
+    let chance = 4.0 * (merged.rate / asked as f64).sqrt();
+    assert!((measured - merged.rate).abs() < chance, "{measured}, announced {}", merged.rate);
+    // In any order the same bytes; and it takes more keys, and grows when it is full.
+    paths.reverse();
+    SetOperation::new().union(&paths, folder.at("again")).unwrap();
+    let same = std::fs::read(&out).unwrap() == std::fs::read(folder.at("again")).unwrap();
+    assert!(same, "the order of the inputs shows");
+    let filter = Filter::open(&out).unwrap();
+    (0..200_000).for_each(|number| drop(filter.add(key(7, number)).unwrap()));
+    assert!(filter.segments() > segments && (0..200_000).all(|n| filter.contains(key(7, n))));
+    filter.close().unwrap();
+    assert!(verify(&out).unwrap().is_sound());
+}
+
+/// More sizes than a file has segments: what folds is folded; where nothing does, it is refused.
+#[test]
+fn more_sizes_than_segments_are_folded_or_refused() {
+    let folder = Folder::new();
+    let make = |name: String, blocks| {
+        let options = Options::new().geometry(Geometry::line(8, blocks).unwrap());
+        let filter = options.create(folder.at(&name)).unwrap();
+        filter.add(name.as_bytes()).unwrap();
+        filter.close().unwrap();
+        (folder.at(&name), name)
+    };
+    // 40 sizes, 20 of which are twice another.
+    let twice: Vec<_> =
+        (21..=40).flat_map(|n| [n, 2 * n]).map(|n| make(format!("t{n}"), n)).collect();
+    let paths: Vec<_> = twice.iter().map(|(path, _)| path).collect();
+    let merged = SetOperation::new().union(&paths, folder.at("out")).unwrap();
+    assert!(merged.segments <= 32);
+    assert!(merged.inputs.iter().any(|input| input.folded_by == 2));
+    let reader = Reader::open(folder.at("out")).unwrap();
+    assert!(twice.iter().all(|(_, name)| reader.contains(name)));
+    let primes = (2..).filter(|&n: &u64| (2..n).all(|d| n % d != 0)).skip(20).take(33);
+    let primes: Vec<_> = primes.map(|n| make(format!("p{n}"), n).0).collect();
+    let error = SetOperation::new().union(&primes, folder.at("none")).unwrap_err().to_string();
+    assert!(error.contains("33") && error.contains("at most 32 segments"), "{error}");
+    assert!(!folder.at("none").exists());
+}
+
+#[test]
+fn a_merge_gives_a_file_another_journal() {
+    let folder = Folder::new();
+    let options = Options::new().capacity(1_000).false_positive_rate(0.01).journal_bytes(1 << 20);
+    for (name, options) in [
+        ("plain", options.clone()),
+        ("counting", options.clone().kind(CellKind::Counting)),
+        ("growing", options.clone().grow()),
+    ] {
+        let filter = options.create(folder.at(name)).unwrap();
+        filter.add(b"sheep").unwrap();
+        filter.close().unwrap();
+        let out = folder.at(&format!("{name}-out"));
+        let made = SetOperation::new().journal_bytes(0).union(&[folder.at(name)], &out).unwrap();
+        assert_eq!(made.file_bytes, std::fs::metadata(folder.at(name)).unwrap().len() - (1 << 20));
+        let filter = Filter::open(&out).unwrap();
+        assert!(filter.contains(b"sheep") && filter.add(b"goat").unwrap());
+        filter.close().unwrap();
+        assert!(Reader::open(&out).unwrap().contains(b"goat"));
+        let again = folder.at(&format!("{name}-again"));
+        SetOperation::new().journal_bytes(70_000).union(&[&out], &again).unwrap();
+        assert_eq!(inspect(&again).unwrap().journal_bytes, 73_728);
+        assert!(Reader::open(&again).unwrap().contains(b"goat"));
+    }
+    let large = SetOperation::new().journal_bytes(u64::MAX);
+    assert!(large.union(&[folder.at("plain")], folder.at("no")).is_err());
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) use superblock::COUNTING;
 pub use superblock::{FORMAT_VERSION, WhenFull};
 pub(crate) use superblock::{
     GROWING, JOURNAL_STEP, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SEALED, SUPERBLOCK_BYTES, Shape,
-    Superblock, recognise,
+    Superblock, journal_length, recognise,
 };
 pub(crate) use table::{ENTRY_BYTES, PageEntry, encode_table, table_bytes};
 

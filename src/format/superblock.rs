@@ -29,6 +29,14 @@ pub(crate) const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 /// The journal has two halves of whole pages (F-17).
 pub(crate) const JOURNAL_STEP: u64 = 2 * PAGE_BYTES;
 
+/// The length of a journal of at least so many bytes.
+pub(crate) fn journal_length(bytes: u64) -> Result<u64> {
+    if bytes > MAX_JOURNAL_BYTES {
+        return Err(Error::parameter("journal size", bytes, "the limit is 2^30 bytes"));
+    }
+    Ok(bytes.next_multiple_of(JOURNAL_STEP))
+}
+
 /// High bit, name, and line ends of both kinds around an end-of-file mark: what a text-mode
 /// transfer does to it can be told (F-11).
 pub(crate) const MAGIC: [u8; 8] = [0x89, b'B', b'L', b'M', b'\r', b'\n', 0x1a, b'\n'];

@@ -1,5 +1,7 @@
 //! Which filters can be combined, and at which size.
 
+use std::borrow::Borrow;
+
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::format::Superblock;
@@ -46,17 +48,18 @@ pub(super) fn key_name(superblock: &Superblock) -> String {
 
 /// The size that all inputs fold to, which is that of the smallest; an error that names the first
 /// parameter in which an input differs from the first one.
-pub(super) fn common_geometry(sources: &[Source<'_>]) -> Result<Geometry> {
-    let Some(first) = sources.first() else {
+pub(super) fn common_geometry<'a>(sources: &[impl Borrow<Source<'a>>]) -> Result<Geometry> {
+    let sources = || sources.iter().map(Borrow::borrow);
+    let Some(first) = sources().next() else {
         return Err(Error::parameter("number of inputs", 0, "there must be at least one"));
     };
     let parameters = Parameters::of(first);
-    for source in sources {
+    for source in sources() {
         parameters.refuse_other(&Parameters::of(source)).map_err(|error| source.blame(error))?;
     }
-    let geometries = sources.iter().map(|source| *source.geometry());
+    let geometries = sources().map(|source| *source.geometry());
     let smallest = geometries.min_by_key(Geometry::foldable).unwrap_or(*first.geometry());
-    for source in sources {
+    for source in sources() {
         factor_to(&smallest, source).map_err(|error| source.blame(error))?;
     }
     Ok(smallest)
@@ -64,8 +67,21 @@ pub(super) fn common_geometry(sources: &[Source<'_>]) -> Result<Geometry> {
 
 /// The factor by which an input folds to a geometry that is like its own but for the size.
 pub(super) fn factor_to(geometry: &Geometry, source: &Source<'_>) -> Result<u64> {
-    let [target, size] = [geometry, source.geometry()].map(Geometry::foldable);
-    if source.cells() == CellKind::Counting && size != target {
+    factor(geometry, source.geometry())
+}
+
+/// The factor by which a geometry folds to a smaller one.
+pub(super) fn factor(geometry: &Geometry, from: &Geometry) -> Result<u64> {
+    for (parameter, left, right) in [
+        ("layout", geometry.layout().to_string(), from.layout().to_string()),
+        ("rows", geometry.row_count().to_string(), from.row_count().to_string()),
+    ] {
+        if left != right {
+            return Err(Error::Incompatible { parameter, left, right });
+        }
+    }
+    let [target, size] = [geometry, from].map(Geometry::foldable);
+    if from.cell_kind() == CellKind::Counting && size != target {
         return Err(Error::Incompatible {
             parameter: geometry.fold_unit(),
             left: target.to_string(),

@@ -17,8 +17,10 @@ pub struct Derivation {
     pub operation: String,
     /// The identity of the new file, as text.
     pub uuid: String,
-    /// Its geometry.
+    /// Its geometry; that of the largest segment, where there are several.
     pub geometry: Geometry,
+    /// Its segments.
+    pub segments: usize,
     /// Its length in bytes.
     pub file_bytes: u64,
     /// The number of keys it is for, where that is known.
@@ -77,6 +79,7 @@ impl Made {
             operation,
             uuid: uuid_text(&superblock.uuid),
             geometry: slot.segments[slot.segments.len() - 1].geometry,
+            segments: slot.segments.len(),
             file_bytes: slot.file_bytes,
             capacity: Some(superblock.capacity).filter(|&capacity| capacity != 0),
             ones: slot.segments.iter().map(|segment| segment.ones).sum(),

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use super::compatible::common_geometry;
 use super::derivation::{Derivation, Made, summary};
+use super::segments::refuse_differences;
 use super::source::Source;
 use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::error::{Error, Result};
 use crate::file::{finish_file, write_table_part};
-use crate::format::{Extent, PageEntry, Shape, Superblock, first_extent};
+use crate::format::{Extent, PageEntry, Shape, Superblock, first_extent, journal_length};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::Plan;
 use crate::storage::{Medium, PendingFile, Target};
@@ -24,10 +25,10 @@ use crate::storage::{Medium, PendingFile, Target};
 ///
 /// | of the result | is |
 /// | --- | --- |
-/// | size | that of the smallest input; each larger one must be a whole multiple and is folded |
+/// | size | that of the smallest input; each larger one that is a whole multiple is folded. A union of sizes that are no multiples has a segment for each, and grows |
 /// | capacity | the smallest of the inputs' capacities, each divided by the factor it is folded by; the target rate goes with it |
 /// | adds | of a fold, those of the input; else the number of keys estimated from the bits, held between what the inputs' adds allow |
-/// | journal | as large as the largest of the inputs |
+/// | journal | as large as the largest of the inputs, unless another size is [asked for](Self::journal_bytes) |
 /// | metadata | the pairs that all inputs have alike; the others stand beside the inputs' uuids under `provenance` |
 /// | uuid | follows from the contents: the same inputs, in any order, give the same bytes |
 ///
@@ -51,6 +52,7 @@ use crate::storage::{Medium, PendingFile, Target};
 #[derive(Clone, Copy, Default)]
 pub struct SetOperation<'a> {
     replace: bool,
+    journal_bytes: Option<u64>,
     listener: Listener<'a>,
 }
 
@@ -72,6 +74,13 @@ impl<'a> SetOperation<'a> {
         self
     }
 
+    /// Bytes of the result's journal, as of [`Options::journal_bytes`](crate::Options::journal_bytes);
+    /// 0 for a file that is shipped and read.
+    pub fn journal_bytes(mut self, bytes: u64) -> Self {
+        self.journal_bytes = Some(bytes);
+        self
+    }
+
     /// Tells `listener`, from any of the operation's threads and often, how far it has come.
     pub fn progress(mut self, listener: &'a (dyn Fn(Progress) + Sync)) -> Self {
         self.listener = Some(listener);
@@ -81,7 +90,9 @@ impl<'a> SetOperation<'a> {
     /// The union: what any of the inputs holds, the result holds. Its rate is that of all the
     /// keys in one filter, so it is above those of the inputs.
     ///
-    /// Growing filters are joined segment by segment, if they were made alike.
+    /// Growing filters are joined segment by segment. Where sizes do not fold into one another, each
+    /// becomes a segment of its own, the smallest first, of a filter that grows: a look-up asks all of
+    /// them, and their rates add up. Filters that are to be joined are best made of the same capacity.
     pub fn union<P: AsRef<Path>>(
         &self,
         inputs: &[P],
@@ -92,15 +103,16 @@ impl<'a> SetOperation<'a> {
         let all: Vec<Vec<Source<'static>>> =
             inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
         let what = format!("union of {}", files(all.len()));
-        if all.iter().any(|file| file[0].superblock().shape() == Shape::Growing) {
-            return self.union_of_growing(all, what, target);
+        refuse_differences(&all)?;
+        let fixed = |file: &Vec<Source<'_>>| file[0].superblock().shape() == Shape::Fixed;
+        let heads: Vec<&Source<'_>> = all.iter().map(|file| &file[0]).collect();
+        match common_geometry(&heads) {
+            Ok(geometry) if all.iter().all(fixed) => {
+                let sources = all.into_iter().flatten().collect();
+                self.derive(sources, geometry, Rule::Union, what, target)
+            }
+            _ => self.union_of_segments(all, what, target),
         }
-        let sources: Vec<Source<'static>> = all.into_iter().flatten().collect();
-        for source in &sources {
-            source.refuse_uncombinable().map_err(|error| source.blame(error))?;
-        }
-        let geometry = common_geometry(&sources)?;
-        self.derive(sources, geometry, Rule::Union, what, target)
     }
 
     /// The intersection: what all of the inputs hold, the result holds, and some keys beside it:
@@ -204,6 +216,13 @@ impl<'a> SetOperation<'a> {
         self.derive(sources, geometry, Rule::Union, format!("fold by {factor}"), target)
     }
 
+    /// A result's superblock with the journal that was asked for.
+    pub(super) fn with_journal(&self, superblock: Superblock) -> Result<Superblock> {
+        let journal_bytes =
+            self.journal_bytes.map_or(Ok(superblock.journal_bytes), journal_length)?;
+        Ok(Superblock { journal_bytes, ..superblock })
+    }
+
     pub(super) fn replaces(&self) -> bool {
         self.replace
     }
@@ -225,7 +244,7 @@ impl<'a> SetOperation<'a> {
             .map(|source| source.geometry().foldable() / geometry.foldable())
             .collect();
         let metadata = provenance::metadata(&operation, &sources, &factors)?;
-        let superblock = superblock(&sources, &factors);
+        let superblock = self.with_journal(superblock(&sources, &factors))?;
         let extent = first_extent(&superblock, &geometry);
         let pending = PendingFile::new(target, extent.end())?;
         let medium = pending.medium()?;

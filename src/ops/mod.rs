@@ -14,8 +14,6 @@ mod digest;
 mod export;
 mod fold;
 #[cfg(feature = "files")]
-mod growing;
-#[cfg(feature = "files")]
 mod in_place;
 #[cfg(feature = "files")]
 mod maintain;
@@ -24,6 +22,8 @@ mod many;
 mod provenance;
 #[cfg(feature = "files")]
 mod repair;
+#[cfg(feature = "files")]
+mod segments;
 mod source;
 mod stream;
 

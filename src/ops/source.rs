@@ -133,6 +133,16 @@ impl<'a> Source<'a> {
         &self.snapshot.loaded.slot.segments[self.index]
     }
 
+    /// Keys that the segment is for, where that is known.
+    #[cfg(feature = "files")]
+    pub(super) fn capacity(&self) -> Option<u64> {
+        let capacity = match self.superblock().shape() {
+            Shape::Growing => self.record().capacity,
+            Shape::Fixed | Shape::Rotating(_) => self.superblock().capacity,
+        };
+        Some(capacity).filter(|&capacity| capacity != 0)
+    }
+
     pub(super) fn segments(&self) -> usize {
         self.snapshot.loaded.slot.segments.len()
     }

@@ -165,7 +165,8 @@ impl Options {
     }
 
     /// Bytes for the journal, rounded up to two halves of whole pages; 0 makes every sync a
-    /// checkpoint. The default is an eighth of the data, from 8 KiB to 64 MiB.
+    /// checkpoint. The default is an eighth of the data, from 8 KiB to 64 MiB, and none in a file
+    /// that is [built](Self::start_build).
     pub fn journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = Some(bytes);
         self
@@ -270,7 +271,8 @@ impl Options {
         Ok(plan.with_cells(self.kind.unwrap_or_default()))
     }
 
-    /// Length of the file that would be made, in bytes: data, page tables, journal and headers.
+    /// Length of the file that [`create`](Self::create) would make, in bytes: data, page tables,
+    /// journal and headers.
     ///
     /// ```
     /// use bloomfile::Options;
@@ -363,7 +365,7 @@ impl Options {
             return self.start_sealed(path);
         }
         let plan = self.plan()?;
-        let superblock = self.superblock(&plan)?;
+        let superblock = self.built_superblock(&plan)?;
         let metadata = self.metadata_map()?;
         let start = || {
             let target = Target::new(path, self.replace)?;

@@ -4,9 +4,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    AddArgs, BenchArgs, BuildArgs, CheckArgs, CompareArgs, CompletionsArgs, CreateArgs, ExportArgs,
-    InspectArgs, IntersectArgs, KeygenArgs, ManArgs, MergeArgs, PlanArgs, RemoveArgs, RepairArgs,
-    RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
+    AddArgs, BenchArgs, BuildArgs, CheckArgs, CompactArgs, CompareArgs, CompletionsArgs,
+    CreateArgs, ExportArgs, InspectArgs, IntersectArgs, KeygenArgs, ManArgs, MergeArgs, PlanArgs,
+    RemoveArgs, RepairArgs, RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
 };
 
 /// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Intersect(IntersectArgs),
     /// Make a smaller filter of the same keys
     Shrink(ShrinkArgs),
+    /// Make the same filter without a journal, or with another one
+    Compact(CompactArgs),
     /// Make the plain filter of a counting one
     Export(ExportArgs),
     /// Show how two filters relate: keys in common, bits, pages

@@ -124,7 +124,7 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
     if quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    warn_if_overfull(&args.file)?;
+    tell_of_file(&args.file)?;
     let skipped = progress.read - progress.keys;
     if args.print.format.json {
         output::json(&AddOutput {
@@ -150,9 +150,18 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns when the segment of a file that takes the adds holds more keys than it was made for.
-fn warn_if_overfull(path: &Path) -> Result<()> {
+/// Warns when the segment of a file that takes the adds holds more keys than it was made for; says
+/// that a file which was built to be shipped has no journal.
+fn tell_of_file(path: &Path) -> Result<()> {
     let inspection = bloomfile::report::inspect(path).map_err(Failure::file(path))?;
+    if inspection.journal_bytes == 0 {
+        let word = text::word(path);
+        output::note(format_args!(
+            "{}: note: it has no journal, so that each sync writes whole pages; to give it one: \
+             bloomfile compact -fo {word} {word} --journal 1MiB",
+            text::path(path)
+        ));
+    }
     if let Some(newest) = inspection.segments.last() {
         let remedy = match inspection.generations {
             Some(_) => "rotate it",

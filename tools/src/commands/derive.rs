@@ -37,6 +37,11 @@ pub(crate) struct ResultArgs {
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
 
+    /// Space for its journal: 64KiB, 1M; 0 for none, in a file that is shipped [default: the largest
+    /// of those of the files]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(super) journal: Option<u64>,
+
     #[command(flatten)]
     pub(crate) replace: ReplaceArgs,
 
@@ -58,7 +63,10 @@ pub(super) fn run(
         let bar = bar.get_or_init(|| Progress::new(progress.bytes_total, args.print.quiet));
         bar.reached(progress.bytes_done);
     };
-    let operation = SetOperation::new().replace(args.replace.force).progress(&listener);
+    let mut operation = SetOperation::new().replace(args.replace.force).progress(&listener);
+    if let Some(bytes) = args.journal {
+        operation = operation.journal_bytes(bytes);
+    }
     let result = operate(operation, &args.output);
     // Takes the bar away.
     drop(bar);
@@ -72,7 +80,9 @@ pub(super) fn run(
             warn_of_input(path, input);
         }
         if files.len() > 1 {
-            warn_of_rate(&args.output, derivation.rate, &inspections);
+            if !warn_of_segments(&args.output, &derivation, &inspections) {
+                warn_of_rate(&args.output, derivation.rate, &inspections);
+            }
             warn_of_forms(&args.output, &inspections);
         }
         if args.print.format.json {
@@ -106,6 +116,26 @@ fn summary(path: &Path, files: &[PathBuf], holds: &str, derivation: &Derivation)
         }
     }
     text
+}
+
+/// Warns of a result that has more segments than its inputs; tells whether it did.
+fn warn_of_segments(path: &Path, derivation: &Derivation, inputs: &[Inspection]) -> bool {
+    let Derivation { segments, rate, .. } = derivation;
+    let most = inputs.iter().map(|input| input.segments.len()).max().unwrap_or(1);
+    let several = *segments > most;
+    if several {
+        output::warn(
+            path,
+            format_args!(
+                "sizes that do not fold into one another are {} of their own: a look-up asks all of \
+                 them, and their rates add up to {}; files built with the same --capacity and --fpr \
+                 are joined in one",
+                units::counted(*segments as u64, "segment"),
+                units::percent(*rate),
+            ),
+        );
+    }
+    several
 }
 
 /// Warns of a result whose rate is above what the inputs were made for: it holds the keys of all in

@@ -4,6 +4,7 @@ mod add;
 mod bench;
 mod build;
 mod check;
+mod compact;
 mod compare;
 mod completions;
 mod create;
@@ -30,6 +31,7 @@ pub(crate) use add::AddArgs;
 pub(crate) use bench::BenchArgs;
 pub(crate) use build::BuildArgs;
 pub(crate) use check::CheckArgs;
+pub(crate) use compact::CompactArgs;
 pub(crate) use compare::CompareArgs;
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use create::CreateArgs;
@@ -62,6 +64,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         | Command::Merge(_)
         | Command::Intersect(_)
         | Command::Shrink(_)
+        | Command::Compact(_)
         | Command::Export(_) => true,
         Command::Inspect(args) => args.html.is_some(),
         Command::Man(args) => args.out.is_some(),
@@ -88,6 +91,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Merge(args) => merge::run(&args),
         Command::Intersect(args) => intersect::run(&args),
         Command::Shrink(args) => shrink::run(&args),
+        Command::Compact(args) => compact::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),

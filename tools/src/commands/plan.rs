@@ -316,15 +316,16 @@ impl Planned<'_> {
     fn purpose(&self, capacity: u64) -> String {
         let kind = &self.args.kind;
         let (generations, together) = match kind.generations {
-            Some(generations) => {
-                (format!("{} generations, each for ", units::count(generations)), " together")
-            }
+            Some(generations) => (
+                format!("{} generations, each for ", units::count(generations)),
+                " of all together",
+            ),
             None => (String::new(), ""),
         };
         let keys = units::counted(capacity, "key");
         let more = if kind.grows() { " and then more" } else { "" };
         let rate = kind.whole_rate(&self.args.shape);
-        let rate = rate.map(|rate| format!(",{together} rate at most {}", units::percent(rate)));
+        let rate = rate.map(|rate| format!(", rate{together} at most {}", units::percent(rate)));
         format!("{generations}{keys}{more}{}", rate.unwrap_or_default())
     }
 

@@ -19,8 +19,8 @@ pub(crate) struct NewFileArgs {
     #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = units::parse_pair)]
     pub(crate) metadata: Vec<(String, String)>,
 
-    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: an 8th of
-    /// the data, from 8KiB to 64MiB]
+    /// Space for the journal, which makes syncs cheap: 64KiB, 1M; 0 for none [default: create: an
+    /// 8th of the data, from 8KiB to 64MiB; build: none]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) journal: Option<u64>,
 

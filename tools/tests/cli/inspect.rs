@@ -140,7 +140,7 @@ fn the_charts_of_many_generations_are_folded_away() {
     assert!(
         before.contains("Keys in each segment, as a share of those it is for. Together about ")
     );
-    assert!(before.contains("; 18.6 % with all 24 generations full.</figcaption>"), "{before}");
+    assert!(before.contains("; 0.474 % with all 24 generations full.</figcaption>"), "{before}");
     assert_eq!(folded.matches("<details class=\"folded\">").count(), 23);
     assert_eq!(page.matches("you are here").count(), 24);
     assert!(page.contains("<h2>Segment 0, the oldest</h2>"));

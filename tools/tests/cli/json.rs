@@ -8,6 +8,9 @@ use crate::sandbox::{Sandbox, numbers};
 
 const DOCUMENT: &str = include_str!("../../json-output.md");
 
+/// The section on commands that make a file of others.
+const DERIVED: &str = "merge, intersect, shrink, compact, export";
+
 fn parse(sandbox: &Sandbox, arguments: &str) -> Value {
     let ran = sandbox.run(arguments);
     assert_eq!(ran.err, "");
@@ -87,19 +90,20 @@ fn the_fields_are_those_documented() {
     sandbox.write("keys.txt", "sheep\n");
     for (arguments, section) in [
         ("create --json c.bloom -n 9 -p 1%", "create"),
-        ("build --json d.bloom keys.txt -n 9", "build"),
+        ("build --json d.bloom keys.txt -n 9 --journal 8KiB", "build"),
         ("build --json --sealed k.bloom keys.txt", "build"),
         ("add --json d.bloom cow", "add"),
-        ("merge --json -o e.bloom a.bloom b.bloom", "merge, intersect, shrink, export"),
-        ("intersect --json -o f.bloom a.bloom b.bloom", "merge, intersect, shrink, export"),
-        ("shrink --json -o g.bloom a.bloom --factor 2", "merge, intersect, shrink, export"),
+        ("merge --json -o e.bloom a.bloom b.bloom", DERIVED),
+        ("intersect --json -o f.bloom a.bloom b.bloom", DERIVED),
+        ("shrink --json -o g.bloom a.bloom --factor 2", DERIVED),
+        ("compact --json -o l.bloom a.bloom", DERIVED),
         ("create --json h.bloom -n 9 -p 1% --kind counting --generations 2", "create"),
         ("rotate --json h.bloom", "rotate"),
         ("add --json h.bloom cow", "add"),
         ("remove --json h.bloom cow", "remove"),
         ("inspect --json h.bloom", "inspect"),
         ("create --json i.bloom -n 9 -p 1% --kind counting", "create"),
-        ("export --json -o j.bloom i.bloom", "merge, intersect, shrink, export"),
+        ("export --json -o j.bloom i.bloom", DERIVED),
     ] {
         let mut documented = documented(section);
         documented.retain(|field| {

@@ -154,7 +154,7 @@ fn a_disk_that_fails_is_an_error_that_names_the_page() {
 #[test]
 fn a_writer_that_comes_and_goes_is_no_damage() {
     let sandbox = Sandbox::new();
-    sandbox.run_with("build -q a.bloom -n 20k -p 1%", numbers(1000)).is(0, "", "");
+    sandbox.run_with("build -q a.bloom -n 20k -p 1% --journal 8KiB", numbers(1000)).is(0, "", "");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -181,7 +181,7 @@ fn a_writer_that_comes_and_goes_is_no_damage() {
 #[test]
 fn check_verifies_a_live_file() {
     let sandbox = Sandbox::new();
-    sandbox.run_with("build -q a.bloom -n 20k -p 1%", numbers(1000)).is(0, "", "");
+    sandbox.run_with("build -q a.bloom -n 20k -p 1% --journal 8KiB", numbers(1000)).is(0, "", "");
     let (mut writer, mut lines) = crate::processes::start_writer(&sandbox);
     crate::processes::add(&mut writer, &mut lines, "sheep");
     sandbox.run("check a.bloom sheep 1").is(0, "sheep\n1\n", "");

@@ -8,7 +8,7 @@ use crate::sandbox::{NO_INPUT, Sandbox, no_file, numbers};
 /// A sandbox with `a.bloom`, made for 20,000 keys in 7 pages, which holds the first 1,000 numbers.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.run_with("build -q a.bloom -n 20k -p 1%", numbers(1000)).is(0, "", "");
+    sandbox.run_with("build -q a.bloom -n 20k -p 1% --journal 8KiB", numbers(1000)).is(0, "", "");
     sandbox
 }
 

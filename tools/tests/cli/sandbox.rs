@@ -61,7 +61,7 @@ impl Sandbox {
     /// A sandbox with `a.bloom`, which was built from the numbers 1 to 1000.
     pub(crate) fn with_filter() -> Self {
         let sandbox = Sandbox::new();
-        sandbox.run_with("build -q a.bloom", numbers(1000)).is(0, "", "");
+        sandbox.run_with("build -q a.bloom --journal 8KiB", numbers(1000)).is(0, "", "");
         sandbox
     }
 

@@ -38,7 +38,7 @@ fn build_counts_the_keys_first() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build a.bloom", "one\ntwo\ntwo\nthree").is(
         0,
-        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 32 KiB\n",
+        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 24 KiB\n",
         "",
     );
     sandbox.run("check --all a.bloom one two three").is(0, "one\ntwo\nthree\n", "");
@@ -48,10 +48,10 @@ fn build_counts_the_keys_first() {
 #[test]
 fn build_and_add_say_what_is_new() {
     let sandbox = Sandbox::new();
-    sandbox.run_with("build a.bloom --journal 0", numbers(30_000)).is(
+    sandbox.run_with("build a.bloom --journal 8KiB", numbers(30_000)).is(
         0,
         "a.bloom: 30,000 keys read: 29,943 new, 57 already present or false positive; made for \
-         30,000, repeats included; 60 KiB\n",
+         30,000, repeats included; 68 KiB\n",
         "",
     );
     sandbox.run("add a.bloom 1 2").is(
@@ -103,7 +103,7 @@ fn build_and_add_warn_of_too_many_keys() {
                    build a larger one\n";
     sandbox.run_with("build a.bloom --capacity 100 --fpr 1e-9", numbers(1000)).is(
         0,
-        "a.bloom: 1,000 keys read: all new; 32 KiB\n",
+        "a.bloom: 1,000 keys read: all new; 24 KiB\n",
         &format!("bloomfile: a.bloom: {warning}"),
     );
     sandbox.run("create -q b.bloom --capacity 100 --fpr 1e-9").is(0, "", "");

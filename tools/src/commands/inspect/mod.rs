@@ -152,6 +152,7 @@ fn listing(inspection: &Inspection) -> Listing {
             Some(bits) => format!(", {bits:.2} bits per key"),
             None => String::new(),
         },
+        None if inspection.journal_bytes == 0 => ", no journal".into(),
         None => format!(", {} of journal", units::size(inspection.journal_bytes)),
     };
     listing.row("space", format!("{} of data{rest}", units::size(data)));
@@ -178,7 +179,12 @@ fn hash(inspection: &Inspection) -> String {
 
 fn purpose(inspection: &Inspection) -> String {
     let keys = inspection.capacity.map(|capacity| units::counted(capacity, "key"));
-    match (keys, inspection.target_rate) {
+    let rate = inspection.target_rate;
+    match (keys, rate) {
+        (Some(keys), _) if inspection.generations.is_some() => {
+            let rate = rate.map(|rate| format!("; rate of all at most {}", units::percent(rate)));
+            format!("{keys} in each generation{}", rate.unwrap_or_default())
+        }
         (Some(keys), Some(rate)) => format!("{keys}, rate at most {}", units::percent(rate)),
         (Some(keys), None) => keys,
         _ => "no number of keys in particular".into(),
