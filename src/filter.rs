@@ -1,6 +1,5 @@
 //! A filter opened for reading and writing.
 
-mod batch;
 mod figures;
 
 use std::collections::BTreeMap;

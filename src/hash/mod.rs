@@ -4,9 +4,11 @@
 //! call than for the hashing; keys of up to 64 bytes take a twin of our own, held equal to
 //! the crate bit for bit by the tests. In a keyed file it is SipHash-2-4 under a secret ([`Key`]).
 
+mod encoding;
 mod key;
 mod sip;
 
+pub use encoding::{EncodedNumber, Encoding};
 pub use key::Key;
 pub(crate) use key::fingerprint;
 

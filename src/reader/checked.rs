@@ -13,6 +13,7 @@ use crate::storage::{ReadMedium, Words};
 /// What became of the pages of a file that look-ups rested on; told by
 /// [`Reader::stats`](crate::Reader::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ReaderStats {
     /// Data pages in the segments in use.

@@ -1,7 +1,6 @@
 //! A filter opened for reading.
 
 mod answer;
-mod batch;
 mod checked;
 mod open;
 mod options;
@@ -16,14 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use checked::ReaderStats;
 pub use options::{Access, ReadOptions};
 
-#[cfg(feature = "files")]
-use crate::error::Error;
 use crate::error::Result;
 use crate::file::{Health, Segments, Snapshot};
 use crate::format::Shape;
 use crate::geometry::{CellKind, Geometry};
 use crate::hash::Hasher;
 use crate::kernel::{Cells, FastPath, hash_fast};
+use crate::plan::{Estimate, Occupancy, rate_together};
 use crate::storage::FileMap;
 #[cfg(feature = "files")]
 use crate::storage::FileMedium;
@@ -252,30 +250,6 @@ impl Reader {
         }
     }
 
-    /// Whether `path` still leads to the file that this reader has open: not any more once another was
-    /// renamed over it, or it was taken away. Costs one look at the file system, and reads nothing.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("keys.bloom");
-    /// use bloomfile::{Options, Reader};
-    ///
-    /// let options = Options::new().capacity(9).false_positive_rate(0.1).replace(true);
-    /// options.start_build(&path)?.finish()?;
-    /// let reader = Reader::open(&path)?;
-    /// assert!(reader.is_at(&path)?);
-    /// options.start_build(&path)?.finish()?;
-    /// assert!(!reader.is_at(&path)?);
-    /// # Ok::<(), bloomfile::Error>(())
-    /// ```
-    #[cfg(feature = "files")]
-    pub fn is_at(&self, path: impl AsRef<Path>) -> Result<bool> {
-        let path = path.as_ref();
-        let Some(file) = &self.file else { return Ok(false) };
-        let found = file.is_at(path).map_err(Error::io("look up the file"));
-        found.map_err(|error| error.at(path))
-    }
-
     /// The hasher of this file.
     pub fn hasher(&self) -> Hasher {
         self.hasher
@@ -324,6 +298,35 @@ impl Reader {
     /// Adds that changed the filter, as of the last checkpoint before opening.
     pub fn adds(&self) -> u64 {
         self.snapshot.loaded.slot.adds()
+    }
+
+    /// About how many keys were in it at opening, with the 95 % interval.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let mut builder =
+    /// #     bloomfile::Options::new().capacity(99).false_positive_rate(0.01).start_build(&path)?;
+    /// builder.extend(["sheep", "goat"]);
+    /// builder.finish()?;
+    /// let reader = bloomfile::Reader::open(&path)?;
+    /// assert!(reader.estimate().contains(2.0) && reader.rate() < 0.01);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn estimate(&self) -> Estimate {
+        self.occupancies().map(|(counted, geometry)| counted.keys(geometry)).sum()
+    }
+
+    /// What share of absent keys it said "maybe" to at opening.
+    pub fn rate(&self) -> f64 {
+        let rates: Vec<f64> =
+            self.occupancies().map(|(counted, geometry)| counted.rate_now(geometry)).collect();
+        rate_together(&rates)
+    }
+
+    fn occupancies(&self) -> impl Iterator<Item = (&Occupancy, &Geometry)> {
+        let Snapshot { loaded, journalled, .. } = &self.snapshot;
+        journalled.iter().zip(loaded.slot.segments.iter().map(|segment| &segment.geometry))
     }
 
     /// The mark that was last synced before opening.

@@ -1,0 +1,27 @@
+//! Python bindings: they convert and call. The package is in `python/bloomfile`.
+
+mod arrow;
+mod errors;
+mod filter;
+mod functions;
+mod handle;
+mod keys;
+mod options;
+mod reader;
+
+use pyo3::prelude::*;
+
+/// The compiled part of the package bloomfile.
+#[pymodule(gil_used = false)]
+mod _bloomfile {
+    #[pymodule_export]
+    use crate::arrow::ArrowColumn;
+    #[pymodule_export]
+    use crate::filter::Filter;
+    #[pymodule_export]
+    use crate::functions::{
+        Hasher, build, compare, create, digest, inspect, intersect, merge, open, verify,
+    };
+    #[pymodule_export]
+    use crate::reader::{_reopen, Reader};
+}
