@@ -1,5 +1,6 @@
 //! A filter opened for reading and writing.
 
+mod batch;
 mod figures;
 
 use std::collections::BTreeMap;

@@ -209,6 +209,30 @@ impl Builder {
         self.add_all(keys.len(), |at| hasher.hash_unkeyed(keys[at].as_ref()))
     }
 
+    /// As [`add_batch`](Self::add_batch), for keys that lie in another form than a slice of them, in
+    /// one buffer with offsets say: `key` gives each by its number, from 0 to `count`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let options = bloomfile::Options::new().capacity(3).false_positive_rate(0.01);
+    /// let mut builder = options.start_build(&path)?;
+    /// let (text, ends) = ("sheepgoat", [0, 5, 9]);
+    /// assert_eq!(builder.add_batch_by(2, |at| text[ends[at]..ends[at + 1]].as_bytes()), 2);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn add_batch_by<'k>(
+        &mut self,
+        count: usize,
+        key: impl Fn(usize) -> &'k [u8] + Sync,
+    ) -> u64 {
+        let hasher = self.hasher;
+        if hasher.is_keyed() {
+            return self.add_all(count, |at| hasher.hash_keyed(key(at)));
+        }
+        self.add_all(count, |at| hasher.hash_unkeyed(key(at)))
+    }
+
     /// As [`add_batch`](Self::add_batch), for hashes.
     pub fn add_hash_batch(&mut self, hashes: &[u64]) -> u64 {
         self.add_all(hashes.len(), |at| hashes[at])

@@ -99,7 +99,7 @@ impl<'a> SetOperation<'a> {
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
         // First of all: if it replaces one of the inputs, nothing may be added to that from here on.
-        let target = Target::new(output.as_ref(), self.replace)?;
+        let target = self.target(output.as_ref())?;
         let all: Vec<Vec<Source<'static>>> =
             inputs.iter().map(|path| Source::open_all(path.as_ref())).collect::<Result<_>>()?;
         let what = format!("union of {}", files(all.len()));
@@ -138,7 +138,7 @@ impl<'a> SetOperation<'a> {
         inputs: &[P],
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
-        let target = Target::new(output.as_ref(), self.replace)?;
+        let target = self.target(output.as_ref())?;
         let sources = open(inputs)?;
         let what = format!("intersection of {}", files(sources.len()));
         let geometry = common_geometry(&sources)?;
@@ -165,7 +165,7 @@ impl<'a> SetOperation<'a> {
         factor: u64,
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
-        let target = Target::new(output.as_ref(), self.replace)?;
+        let target = self.target(output.as_ref())?;
         let sources = open(&[input])?;
         self.fold_source(sources, factor, target)
     }
@@ -193,7 +193,7 @@ impl<'a> SetOperation<'a> {
         rate: f64,
         output: impl AsRef<Path>,
     ) -> Result<Derivation> {
-        let target = Target::new(output.as_ref(), self.replace)?;
+        let target = self.target(output.as_ref())?;
         let sources = open(&[input])?;
         let geometry = *sources[0].geometry();
         let keys = sources[0].counted()?.keys(&geometry).value;
@@ -223,8 +223,9 @@ impl<'a> SetOperation<'a> {
         Ok(Superblock { journal_bytes, ..superblock })
     }
 
-    pub(super) fn replaces(&self) -> bool {
-        self.replace
+    /// The name that the result is to get.
+    pub(super) fn target(&self, output: &Path) -> Result<Target> {
+        Target::new(output, self.replace).map_err(|error| error.at(output))
     }
 
     pub(super) fn listener(&self) -> Listener<'a> {

@@ -12,7 +12,7 @@ use crate::format::{PageEntry, Superblock, WhenFull, first_extent};
 use crate::geometry::CellKind;
 use crate::plan::Occupancy;
 use crate::plan::Plan;
-use crate::storage::{PendingFile, Target};
+use crate::storage::PendingFile;
 
 /// Pages of counters that make one page of bits.
 const PAGES_EACH: u64 = 4;
@@ -40,7 +40,7 @@ impl SetOperation<'_> {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn export(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Result<Derivation> {
-        let target = Target::new(output.as_ref(), self.replaces())?;
+        let target = self.target(output.as_ref())?;
         let source = Source::open(input.as_ref())?;
         if source.cells() != CellKind::Counting {
             let reason = "only a counting filter is exported: a plain one can be copied";

@@ -1,6 +1,7 @@
 //! A filter opened for reading.
 
 mod answer;
+mod batch;
 mod checked;
 mod open;
 mod options;
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use checked::ReaderStats;
 pub use options::{Access, ReadOptions};
 
+#[cfg(feature = "files")]
+use crate::error::Error;
 use crate::error::Result;
 use crate::file::{Health, Segments, Snapshot};
 use crate::format::Shape;
@@ -248,6 +251,30 @@ impl Reader {
                 *found = *found || !self.is_certain(hash);
             }
         }
+    }
+
+    /// Whether `path` still leads to the file that this reader has open: not any more once another was
+    /// renamed over it, or it was taken away. Costs one look at the file system, and reads nothing.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::{Options, Reader};
+    ///
+    /// let options = Options::new().capacity(9).false_positive_rate(0.1).replace(true);
+    /// options.start_build(&path)?.finish()?;
+    /// let reader = Reader::open(&path)?;
+    /// assert!(reader.is_at(&path)?);
+    /// options.start_build(&path)?.finish()?;
+    /// assert!(!reader.is_at(&path)?);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[cfg(feature = "files")]
+    pub fn is_at(&self, path: impl AsRef<Path>) -> Result<bool> {
+        let path = path.as_ref();
+        let Some(file) = &self.file else { return Ok(false) };
+        let found = file.is_at(path).map_err(Error::io("look up the file"));
+        found.map_err(|error| error.at(path))
     }
 
     /// The hasher of this file.

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::lock::SharedLock;
+use super::lock::{SharedLock, leads_to};
 use super::{FileMap, Mapping, Medium, Owner, ReadMedium, boot, platform, retry, space};
 use crate::format::BootId;
 
@@ -105,6 +106,11 @@ impl FileMedium {
     /// A file that this process alone knows.
     pub(crate) fn of_temporary(file: File) -> Self {
         Self::new(OpenFile::new(file))
+    }
+
+    /// Whether a name leads to this very file.
+    pub(crate) fn is_at(&self, path: &Path) -> io::Result<bool> {
+        leads_to(path, self.file())
     }
 
     /// The file, for what is not read or written.

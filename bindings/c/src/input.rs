@@ -1,0 +1,293 @@
+//! What C hands in and is handed out: bytes, texts, paths, arrays.
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::Path;
+
+use crate::error::{Failure, Result};
+
+/// Most bytes of anything in memory.
+const MOST: usize = isize::MAX as usize;
+
+/// The bytes of a key. NULL is the empty one.
+///
+/// # Safety
+/// A pointer that is not NULL leads to so many bytes, which stay as they are while the result is used.
+#[inline(always)]
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Result<&'a [u8]> {
+    // SAFETY: as the caller has it.
+    unsafe { try_bytes(data.cast(), length) }.ok_or_else(|| refuse_bytes(data, length))
+}
+
+#[cold]
+fn refuse_bytes(data: *const c_void, length: usize) -> Box<Failure> {
+    Failure::argument(if data.is_null() {
+        format!("{length} bytes are asked for at NULL")
+    } else {
+        format!("{length} bytes are more than there can be")
+    })
+}
+
+/// As [`bytes`]; `None` if there can be no such bytes.
+#[inline(always)]
+unsafe fn try_bytes<'a>(data: *const u8, length: usize) -> Option<&'a [u8]> {
+    if data.is_null() || length > MOST {
+        return (length == 0).then_some(&[]);
+    }
+    // SAFETY: as the caller has it, and the length is possible.
+    Some(unsafe { std::slice::from_raw_parts(data, length) })
+}
+
+/// An array.
+///
+/// # Safety
+/// A pointer that is not NULL leads to so many values, which stay as they are while the result is used.
+pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize, name: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() {
+        return Err(Failure::argument(format!("{name}: NULL, and {count} are asked for")));
+    }
+    if !data.is_aligned() {
+        return Err(Failure::argument(format!("{name}: the pointer is not aligned")));
+    }
+    if count > MOST / size_of::<T>() {
+        return Err(Failure::argument(format!("{name}: {count} are more than there can be")));
+    }
+    // SAFETY: as the caller has it, and all else was checked.
+    Ok(unsafe { std::slice::from_raw_parts(data, count) })
+}
+
+/// An array for answers, all of them "no".
+///
+/// # Safety
+/// A pointer that is not NULL leads to room for so many values, which nothing else uses while the
+/// result is used.
+pub(crate) unsafe fn answers<'a>(found: *mut bool, count: usize) -> Result<&'a mut [bool]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if found.is_null() || count > MOST {
+        return Err(Failure::argument(format!("found: there is no room for {count} answers")));
+    }
+    // SAFETY: there is room as the caller has it. What it holds need not be bools: it is set first.
+    unsafe {
+        found.write_bytes(0, count);
+        Ok(std::slice::from_raw_parts_mut(found, count))
+    }
+}
+
+/// Where to tell a number or to put a handle.
+///
+/// # Safety
+/// A pointer that is not NULL leads to a value of its type that nothing else uses.
+pub(crate) unsafe fn place<'a, T>(place: *mut T, name: &str) -> Result<&'a mut T> {
+    // SAFETY: as the caller has it.
+    let found = unsafe { place.as_mut() };
+    found.ok_or_else(|| Failure::argument(format!("{name}: NULL, where the result is to be told")))
+}
+
+/// As [`place`], for a pointer to what is made, which is NULL until that is there.
+///
+/// # Safety
+/// As [`place`].
+pub(crate) unsafe fn empty_place<'a, T>(out: *mut *mut T) -> Result<&'a mut *mut T> {
+    // SAFETY: as the caller has it.
+    let out = unsafe { place(out, "out")? };
+    *out = std::ptr::null_mut();
+    Ok(out)
+}
+
+/// A text.
+///
+/// # Safety
+/// A pointer that is not NULL leads to a text that ends in a NUL byte and stays as it is while the
+/// result is used.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str> {
+    // SAFETY: as the caller has it.
+    let found = unsafe { c_text(text, name)? };
+    found.to_str().map_err(|_| Failure::argument(format!("{name}: the text is not UTF-8")))
+}
+
+/// # Safety
+/// As [`text`].
+unsafe fn c_text<'a>(text: *const c_char, name: &str) -> Result<&'a CStr> {
+    if text.is_null() {
+        return Err(Failure::argument(format!("{name}: NULL, where a text must be")));
+    }
+    // SAFETY: as the caller has it.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+/// The name of a file: any bytes on Unix, UTF-8 elsewhere.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path> {
+    #[cfg(unix)]
+    {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        // SAFETY: as the caller has it.
+        let bytes = unsafe { c_text(path, "path")? }.to_bytes();
+        Ok(Path::new(OsStr::from_bytes(bytes)))
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: as the caller has it.
+        unsafe { text(path, "path") }.map(Path::new)
+    }
+}
+
+/// A text for C, which `bloomfile_string_free` frees.
+pub(crate) fn hand_out(text: String) -> Result<*mut c_char> {
+    let text = CString::new(text);
+    text.map(CString::into_raw).map_err(|_| Failure::argument("the text holds a NUL byte"))
+}
+
+/// Many keys, by their number.
+pub(crate) trait Keys {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them; `None` if there can be no such bytes.
+    fn get(&self, at: usize) -> Option<&[u8]>;
+}
+
+/// Keys at any place.
+pub(crate) struct Pointers<'a> {
+    keys: &'a [*const c_void],
+    lengths: &'a [usize],
+}
+
+// SAFETY: nothing is written through the pointers, and nothing changes what they lead to while this is
+// used: `Pointers::new` asks for that.
+unsafe impl Sync for Pointers<'_> {}
+
+impl Pointers<'_> {
+    /// # Safety
+    /// Both pointers lead to so many values, and each key to as many bytes as its length says; all of
+    /// that stays as it is while the result is used.
+    pub(crate) unsafe fn new(
+        keys: *const *const c_void,
+        lengths: *const usize,
+        count: usize,
+    ) -> Result<Self> {
+        // SAFETY: as the caller has it.
+        let (keys, lengths) =
+            unsafe { (array(keys, count, "keys")?, array(lengths, count, "lengths")?) };
+        Ok(Pointers { keys, lengths })
+    }
+}
+
+impl Keys for Pointers<'_> {
+    fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> Option<&[u8]> {
+        // SAFETY: as `new` asks for.
+        unsafe { try_bytes(self.keys[at].cast(), self.lengths[at]) }
+    }
+}
+
+/// A position in a buffer, of 32 or 64 bits.
+pub(crate) trait Offset: Copy + Sync {
+    /// As a number of this machine; `None` if it is none.
+    fn position(self) -> Option<usize>;
+}
+
+impl Offset for i32 {
+    #[inline(always)]
+    fn position(self) -> Option<usize> {
+        self.try_into().ok()
+    }
+}
+
+impl Offset for i64 {
+    #[inline(always)]
+    fn position(self) -> Option<usize> {
+        self.try_into().ok()
+    }
+}
+
+/// Keys in one buffer, each from one offset to the next: Arrow's layout.
+pub(crate) struct Buffer<'a, O> {
+    data: &'a [u8],
+    offsets: &'a [O],
+}
+
+impl<O: Offset> Buffer<'_, O> {
+    /// # Safety
+    /// `data` leads to `length` bytes and `offsets`, unless `count` is 0, to one value more than that;
+    /// all of it stays as it is while the result is used.
+    pub(crate) unsafe fn new(
+        data: *const c_void,
+        length: usize,
+        offsets: *const O,
+        count: usize,
+    ) -> Result<Self> {
+        let ends = if count == 0 { 0 } else { count.saturating_add(1) };
+        // SAFETY: as the caller has it.
+        unsafe {
+            Ok(Buffer { data: bytes(data, length)?, offsets: array(offsets, ends, "offsets")? })
+        }
+    }
+}
+
+impl<O: Offset> Keys for Buffer<'_, O> {
+    fn count(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> Option<&[u8]> {
+        let (start, end) = (self.offsets[at].position()?, self.offsets[at + 1].position()?);
+        self.data.get(start..end)
+    }
+}
+
+/// Refuses keys one of which cannot be there, before anything is done with the others.
+pub(crate) fn check(keys: &impl Keys) -> Result<()> {
+    match (0..keys.count()).find(|&at| keys.get(at).is_none()) {
+        None => Ok(()),
+        Some(at) => Err(impossible(at)),
+    }
+}
+
+#[cold]
+fn impossible(at: usize) -> Box<Failure> {
+    Failure::argument(format!(
+        "key {at} of the batch cannot be there: it is at NULL, its offsets are in the wrong order or \
+         outside of the data, or it is too long"
+    ))
+}
+
+/// Keys that are checked as they are asked for: a pass over them less.
+pub(crate) struct Checking<'a, K> {
+    keys: &'a K,
+    /// One that cannot be there.
+    bad: Cell<Option<usize>>,
+}
+
+impl<'a, K: Keys> Checking<'a, K> {
+    pub(crate) fn new(keys: &'a K) -> Self {
+        Checking { keys, bad: Cell::new(None) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, at: usize) -> &'a [u8] {
+        let key = self.keys.get(at);
+        key.unwrap_or_else(|| {
+            self.bad.set(Some(at));
+            &[]
+        })
+    }
+
+    /// An error if one of those asked for cannot be there.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.bad.get().map_or(Ok(()), |at| Err(impossible(at)))
+    }
+}

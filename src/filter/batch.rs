@@ -1,0 +1,58 @@
+//! Batches of keys that do not lie in a slice of slices.
+
+use super::Filter;
+use crate::error::Result;
+
+impl Filter {
+    /// As [`add_batch`](Self::add_batch), for keys that lie in another form than a slice of them, in
+    /// one buffer with offsets say: `key` gives each by its number, from 0 to `count`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// let (text, ends) = ("sheepgoat", [0, 5, 9]);
+    /// let new = filter.add_batch_by(2, |at| text[ends[at]..ends[at + 1]].as_bytes())?;
+    /// assert!(new == 2 && filter.contains("goat"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn add_batch_by<'k>(&self, count: usize, key: impl Fn(usize) -> &'k [u8]) -> Result<u64> {
+        let hasher = self.hasher;
+        let added = if hasher.is_keyed() {
+            self.engine.add_batch(count, |at| hasher.hash_keyed(key(at)))
+        } else {
+            self.engine.add_batch(count, |at| hasher.hash_unkeyed(key(at)))
+        };
+        added.map_err(|error| self.blame(error))
+    }
+
+    /// As [`contains_batch`](Self::contains_batch), for keys that lie in another form than a slice of
+    /// them: `key` gives each by its number, as many as `found` has room for.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # let filter = bloomfile::Options::new().capacity(99).false_positive_rate(0.01).create(&path)?;
+    /// # filter.add(b"sheep")?;
+    /// let (text, ends) = ("sheepgoat", [0, 5, 9]);
+    /// let mut found = [false; 2];
+    /// filter.contains_batch_by(|at| text[ends[at]..ends[at + 1]].as_bytes(), &mut found);
+    /// assert_eq!(found, [true, false]);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    #[inline]
+    pub fn contains_batch_by<'k>(&self, key: impl Fn(usize) -> &'k [u8], found: &mut [bool]) {
+        let hasher = self.hasher;
+        if hasher.is_keyed() {
+            return self.engine.contains_batch(|at| hasher.hash_keyed(key(at)), found);
+        }
+        self.engine.contains_batch(|at| hasher.hash_unkeyed(key(at)), found);
+    }
+
+    /// As [`contains_batch_by`](Self::contains_batch_by), for hashes.
+    #[inline]
+    pub fn contains_hash_batch_by(&self, hash: impl Fn(usize) -> u64, found: &mut [bool]) {
+        self.engine.contains_batch(hash, found);
+    }
+}
