@@ -148,7 +148,9 @@ fn files_of_any_sizes_are_merged() {
         let path = folder.at(&format!("{file}"));
         let options = Options::new().capacity(count).false_positive_rate(0.01);
         let mut builder = options.start_build(&path).unwrap();
-        (0..count).for_each(|number| drop(builder.add(&key(file as u64, number))));
+        for number in 0..count {
+            builder.add(key(file as u64, number));
+        }
         builder.finish().unwrap();
         paths.push(path);
     }
@@ -189,7 +191,9 @@ fn files_of_any_sizes_are_merged() {
     let same = std::fs::read(&out).unwrap() == std::fs::read(folder.at("again")).unwrap();
     assert!(same, "the order of the inputs shows");
     let filter = Filter::open(&out).unwrap();
-    (0..200_000).for_each(|number| drop(filter.add(key(7, number)).unwrap()));
+    for number in 0..200_000 {
+        filter.add(key(7, number)).unwrap();
+    }
     assert!(filter.segments() > segments && (0..200_000).all(|n| filter.contains(key(7, n))));
     filter.close().unwrap();
     assert!(verify(&out).unwrap().is_sound());
