@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bloomfile::{Filter, Options, geometry::Layout};
+use bloomfile::{CellKind, Filter, Options, Reader, geometry::Layout};
 
 /// A key of a set.
 fn key(set: u64, number: u64) -> [u8; 16] {
@@ -80,5 +80,65 @@ fn batches_of_several_threads_lose_nothing() {
         check(&filter);
         filter.close().unwrap();
         check(&Filter::open(folder.path().join(name)).unwrap());
+    }
+}
+
+/// Files of every kind: what a batch adds, removes and finds is what happens one by one, through the
+/// writer, through a reader beside it, and through one of the closed file.
+#[test]
+fn batches_in_every_kind_do_what_single_calls_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options::new().false_positive_rate(0.01);
+    let kinds = |layout| {
+        let rotating = options().capacity(400).generations(5).rotate_after(350);
+        [
+            ("growing", options().capacity(100).grow()),
+            ("rotating", rotating.clone()),
+            ("counting", options().capacity(2_000).kind(CellKind::Counting)),
+            ("growing and counting", options().capacity(100).grow().kind(CellKind::Counting)),
+            ("rotating and counting", rotating.kind(CellKind::Counting)),
+        ]
+        .map(|(kind, options)| (format!("{kind}, {layout}"), options.layout(layout)))
+    };
+    for (kind, options) in Layout::BLOOM.into_iter().flat_map(kinds) {
+        let paths = ["one", "many"].map(|name| folder.path().join(name));
+        let [one, many] = paths.clone().map(|path| options.create(path).unwrap());
+        let reader = Reader::open(&paths[1]).unwrap();
+        let asked: Vec<_> = (0..3_000).map(|number| key(number % 4, number / 3)).collect();
+        let agree = |found: &[bool], contains: &dyn Fn(&[u8]) -> bool| {
+            asked.iter().zip(found).all(|(key, &found)| contains(key) == found)
+        };
+        for round in 0..4 {
+            // Some of them twice in a batch, and in pieces of several lengths.
+            let keys: Vec<_> =
+                (0..410 + round).map(|number| key(round, number - number % 7 / 6)).collect();
+            let new = keys.iter().filter(|key| one.add(&key[..]).unwrap()).count();
+            assert_eq!(many.add_batch(&keys).unwrap(), new as u64, "{kind}");
+            if one.kind() == CellKind::Counting && round == 2 {
+                let removed: Vec<_> = (0..60).map(|number| key(1, 5 * number)).collect();
+                let by_one = removed.iter().map(|key| one.remove(key)).collect::<Vec<_>>();
+                let ambiguous = |result: &bloomfile::Result<()>| matches!(result, Err(error) if !matches!(error.cause(), bloomfile::Error::NotPresent));
+                if !by_one.iter().any(ambiguous) {
+                    let count = by_one.iter().filter(|result| result.is_ok()).count() as u64;
+                    assert_eq!(many.remove_batch(&removed).unwrap(), count, "{kind}");
+                } else {
+                    removed.iter().for_each(|key| drop(many.remove(key)));
+                }
+            }
+            [&one, &many].iter().for_each(|filter| filter.sync().unwrap());
+            let mut found = Vec::new();
+            many.contains_batch(&asked, &mut found);
+            assert!(agree(&found, &|key| one.contains(key)), "{kind}: by the writer");
+            reader.contains_batch(&asked, &mut found);
+            assert!(agree(&found, &|key| one.contains(key)), "{kind}: by a reader beside it");
+            assert_eq!(one.segments(), many.segments(), "{kind}");
+        }
+        [one, many].into_iter().for_each(|filter| filter.close().unwrap());
+        let readers = paths.each_ref().map(|path| Reader::open(path).unwrap());
+        let mut found = Vec::new();
+        readers[1].contains_batch(&asked, &mut found);
+        assert!(agree(&found, &|key| readers[0].contains(key)), "{kind}: of the closed file");
+        assert!(found.iter().any(|&found| found) && !found.iter().all(|&found| found));
+        paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
     }
 }

@@ -125,6 +125,15 @@ impl<S> SegmentSet<S> {
         true
     }
 
+    /// Shows the segments that count, newest first; whether the same count afterwards, so that what
+    /// was seen together says what is not there ([`any`](Self::any)).
+    pub(crate) fn while_same(&self, mut see: impl FnMut(&S)) -> bool {
+        let active = self.active.load(Ordering::Acquire);
+        self.order_of(Active::unpack(active)).for_each(|region| see(self.get(region)));
+        fence(Ordering::Acquire);
+        self.active.load(Ordering::Relaxed) == active
+    }
+
     /// The segment that takes the adds.
     pub(crate) fn newest(&self) -> &S {
         self.get(self.active().newest)

@@ -55,4 +55,26 @@ impl Filter {
     pub fn contains_hash_batch_by(&self, hash: impl Fn(usize) -> u64, found: &mut [bool]) {
         self.engine.contains_batch(hash, found);
     }
+
+    /// Takes keys out of a counting filter, each once; how many of them were in. A key that is not in
+    /// is left alone.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::{CellKind, Options};
+    ///
+    /// let options = Options::new().capacity(99).false_positive_rate(1e-6).kind(CellKind::Counting);
+    /// let filter = options.create(&path)?;
+    /// filter.add_batch(&["sheep", "goat"])?;
+    /// assert_eq!(filter.remove_batch(&["goat", "wolf", "goat"])?, 1);
+    /// assert!(filter.contains("sheep") && !filter.contains("goat"));
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn remove_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
+        let hasher = self.hasher;
+        let removed =
+            self.engine.remove_batch(keys.len(), |at| hasher.hash_by_call(keys[at].as_ref()));
+        removed.map_err(|error| self.blame(error))
+    }
 }

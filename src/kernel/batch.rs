@@ -13,14 +13,9 @@ impl<Q: Map> Cells<Q> {
     /// Whether the cells of many hashes are on: `hash` gives each, in order, as many as `found`
     /// has room for.
     #[inline]
-    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+    pub(crate) fn contains_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
         match self.kernel {
-            Kernel::Counting => {
-                for (at, found) in found.iter_mut().enumerate() {
-                    *found = self.contains(hash(at));
-                }
-                return;
-            }
+            Kernel::Counting => return self.counters_contain_batch(hash, found),
             Kernel::Sealed => {
                 return self.sealed().contains_batch(self.sealed_pages(), hash, found);
             }
@@ -44,6 +39,18 @@ impl<Q: Map> Cells<Q> {
         );
     }
 
+    /// Asks for the memory of a hash, to look at it soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        match self.kernel {
+            Kernel::Drawn => portable::prefetch_drawn(self, hash),
+            Kernel::Counting => self.prefetch_counters(hash),
+            // Where a page has the words of a key stands in the page.
+            Kernel::Sealed => {}
+            _ => prefetch(self.line_pointer(hash)),
+        }
+    }
+
     /// Visits many hashes in order, each given by `hash`, with their memory asked for ahead.
     #[inline]
     pub(crate) fn visit_batch(
@@ -52,11 +59,7 @@ impl<Q: Map> Cells<Q> {
         hash: impl FnMut(usize) -> u64,
         mut visit: impl FnMut(u64),
     ) {
-        let prefetch = |hash| match self.kernel {
-            Kernel::Drawn => portable::prefetch_drawn(self, hash),
-            _ => prefetch(self.line_pointer(hash)),
-        };
-        ahead(count, hash, prefetch, |_, hash| visit(hash));
+        ahead(count, hash, |hash| self.prefetch(hash), |_, hash| visit(hash));
     }
 }
 

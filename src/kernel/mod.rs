@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod batch;
+mod counting;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 #[cfg(not(target_arch = "x86_64"))]
@@ -188,7 +189,7 @@ impl<Q: Map> Cells<Q> {
     #[inline]
     fn contains_general(&self, hash: u64) -> bool {
         match self.kernel {
-            Kernel::Counting => return self.counters(hash).all(|counter| counter > 0),
+            Kernel::Counting => return self.counters_contain(hash),
             Kernel::Sealed => return self.sealed().contains(self.sealed_pages(), hash),
             _ => {}
         }

@@ -8,12 +8,12 @@ use crate::storage::{Map, prefetch};
 /// Rows looked at before the answer so far decides whether to go on. With every second cell on,
 /// leaving after each row mispredicts once per absent key; after four rows of which one in 16
 /// keys has all on, it hardly ever does, and four loads are under way at once.
-const GROUP: u32 = 4;
+pub(super) const GROUP: u32 = 4;
 
 /// The cells of a hash within its line (F-55): they are a power of two per row, so the top bits of
 /// the product are the cell.
 #[inline(always)]
-fn cell_in_line<Q: Map>(cells: &Cells<Q>, hash: u64, row: usize) -> usize {
+pub(super) fn cell_in_line<Q: Map>(cells: &Cells<Q>, hash: u64, row: usize) -> usize {
     let row_cells = cells.geometry.row_cells() as u32;
     let product = (hash as u32).wrapping_mul(LANE_MULTIPLIERS[row % LANE_MULTIPLIERS.len()]);
     row * row_cells as usize + (product >> (32 - row_cells.trailing_zeros())) as usize
@@ -35,7 +35,7 @@ pub(super) fn line_contains<Q: Map>(cells: &Cells<Q>, hash: u64) -> bool {
 }
 
 /// The cells of a hash in the layouts that draw each one from a mixed value (F-53, F-56).
-struct Drawn {
+pub(super) struct Drawn {
     /// Address of the block.
     base: u64,
     row_span: u64,
@@ -46,7 +46,7 @@ struct Drawn {
 
 impl Drawn {
     #[inline(always)]
-    fn new<Q: Map>(cells: &Cells<Q>, hash: u64) -> Self {
+    pub(super) fn new<Q: Map>(cells: &Cells<Q>, hash: u64) -> Self {
         Drawn {
             base: cells.geometry.block(hash) * cells.block_span,
             row_span: cells.row_span,
@@ -55,12 +55,19 @@ impl Drawn {
         }
     }
 
-    /// The word and the bit number of the next row's cell.
+    /// The address of the next row's cell.
     #[inline(always)]
-    fn next(&mut self) -> (usize, u64) {
+    pub(super) fn next_address(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN);
         let address = self.base + reduce(mix(self.state), self.row_cells);
         self.base += self.row_span;
+        address
+    }
+
+    /// The word and the bit number of the next row's cell.
+    #[inline(always)]
+    fn next(&mut self) -> (usize, u64) {
+        let address = self.next_address();
         ((address / 64) as usize, address % 64)
     }
 }

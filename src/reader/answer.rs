@@ -12,9 +12,9 @@ use super::open::track;
 #[cfg(feature = "files")]
 use super::watch::Watch;
 use crate::error::{Error, Result};
-use crate::file::PAGE_WORDS;
 #[cfg(feature = "files")]
 use crate::file::{Active, PAUSE, TRIES, load, map_segment};
+use crate::file::{PAGE_WORDS, SlotSignature};
 #[cfg(feature = "files")]
 use crate::format::Shape;
 use crate::kernel::Cells;
@@ -26,6 +26,9 @@ use crate::storage::{FileMap, Map};
 /// "maybe".
 #[cfg(feature = "files")]
 const LOOK_UPS: u32 = 100;
+
+/// Hashes of a batch that are asked of one segment after the other.
+const PIECE: usize = 256;
 
 impl Reader {
     /// Whether a "no" of the only segment is certain.
@@ -127,13 +130,17 @@ impl Reader {
         // by, and are in the copies until then.
         let mut copies = copies.into_iter().flatten();
         let mut doubt = Ok(());
+        // All at once: so many segments take little longer than the slowest of them.
+        if self.segments() > 1 {
+            self.segments.newest_first().for_each(|cells| cells.prefetch(hash));
+        }
         for (back, region) in self.segments.order().enumerate() {
             let cells = self.segments.get(region);
             let copy = copies.next();
             if cells.contains(hash) || copy.is_some_and(|copy| copy.contains(hash)) {
                 return Ok(true);
             }
-            if let Some(checked) = &self.checked {
+            if let Some(checked) = self.checked.as_ref().filter(|all| !all.is_complete_in(region)) {
                 for cells in [Some(cells), copy].into_iter().flatten() {
                     if !cells.any_off(hash, |page| checked.is_checked(region, page)) {
                         let checked = self.check_off(checked, region, cells, hash);
@@ -143,6 +150,76 @@ impl Reader {
             }
         }
         doubt.map(|()| false)
+    }
+
+    /// A batch in several segments: each segment is asked for all of them, with the memory of later
+    /// ones asked for ahead, and what is left in doubt is asked one by one.
+    #[inline(never)]
+    pub(super) fn answer_batch_in_segments(
+        &self,
+        mut hash: impl FnMut(usize) -> u64,
+        found: &mut [bool],
+    ) {
+        let mut hashes = [0; PIECE];
+        for (piece, found) in found.chunks_mut(PIECE).enumerate() {
+            let hashes = &mut hashes[..found.len()];
+            for (at, place) in hashes.iter_mut().enumerate() {
+                *place = hash(piece * PIECE + at);
+            }
+            let mut doubtful = [true; PIECE];
+            self.answer_piece(hashes, found, &mut doubtful[..hashes.len()]);
+            for ((found, &hash), &doubtful) in found.iter_mut().zip(&*hashes).zip(&doubtful) {
+                if doubtful && !*found {
+                    *found = self.answer(hash).unwrap_or(true);
+                }
+            }
+        }
+    }
+
+    /// What the segments hold of some hashes; a "no" that is not `doubtful` is certain.
+    fn answer_piece(&self, hashes: &[u64], found: &mut [bool], doubtful: &mut [bool]) {
+        found.fill(false);
+        let (signature, copies) = match self.signature() {
+            Some((signature, false)) => (signature, None),
+            Some((signature, true)) => (signature, self.replayed.as_deref()),
+            // The slots have changed, and are to be read first.
+            None => return,
+        };
+        let mut copies = copies.into_iter().flatten();
+        let mut here = [false; PIECE];
+        let here = &mut here[..hashes.len()];
+        doubtful.fill(false);
+        for region in self.segments.order() {
+            for cells in [Some(self.segments.get(region)), copies.next()].into_iter().flatten() {
+                cells.contains_batch(|at| hashes[at], here);
+                found.iter_mut().zip(&*here).for_each(|(found, &here)| *found |= here);
+                let unchecked = self.checked.as_ref().filter(|all| !all.is_complete_in(region));
+                let Some(checked) = unchecked else { continue };
+                for ((doubtful, &hash), &here) in doubtful.iter_mut().zip(hashes).zip(&*here) {
+                    *doubtful |=
+                        !here && !cells.any_off(hash, |page| checked.is_checked(region, page));
+                }
+            }
+        }
+        // As for a single look-up.
+        fence(Ordering::Acquire);
+        if self.signature().is_none_or(|(now, _)| now != signature) {
+            doubtful.fill(true);
+        }
+    }
+
+    /// The slots' signature, and whether copies of what a journal said have a say under it; none if
+    /// the slots are to be read again.
+    #[cfg(feature = "files")]
+    fn signature(&self) -> Option<(SlotSignature, bool)> {
+        let Some(watch) = &self.watch else { return Some(Default::default()) };
+        let signature = watch.signature();
+        (signature == watch.seen()).then(|| (signature, signature == watch.opened))
+    }
+
+    #[cfg(not(feature = "files"))]
+    fn signature(&self) -> Option<(SlotSignature, bool)> {
+        Some(Default::default())
     }
 
     /// Names the segment of a damaged page by its place in the slot's list, where it was asked after

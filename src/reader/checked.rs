@@ -140,6 +140,11 @@ impl CheckedPages {
         self.first.checked.get(page)
     }
 
+    /// Whether all pages of a region were found to be what was written.
+    pub(super) fn is_complete_in(&self, region: usize) -> bool {
+        self.region(region).is_some_and(|pages| pages.left.load(Ordering::Acquire) == 0)
+    }
+
     /// Whether every page of the only region is known to be what was written.
     pub(super) fn is_complete(&self) -> bool {
         self.others.is_empty() && self.first.left.load(Ordering::Acquire) == 0

@@ -224,16 +224,14 @@ impl Reader {
     }
 
     #[inline]
-    fn answer_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+    fn answer_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
         if self.simple {
             if self.all_checked.load(Ordering::Acquire) {
                 return self.segments.first.contains_batch(hash, found);
             }
             return self.answer_batch_checking(hash, found);
         }
-        for (at, found) in found.iter_mut().enumerate() {
-            *found = self.contains_slow(hash(at));
-        }
+        self.answer_batch_in_segments(hash, found);
     }
 
     /// A batch, some of whose pages are to be checked.

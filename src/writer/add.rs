@@ -70,7 +70,11 @@ impl<M: Medium> Engine<M> {
         if self.superblock.cells == CellKind::Counting {
             return self.add_counting(hash);
         }
-        let known = self.contains_hash(hash);
+        self.add_as(hash, self.contains_hash(hash))
+    }
+
+    /// Adds a hash of which is known whether it was in.
+    pub(super) fn add_as(&self, hash: u64, known: bool) -> Result<bool> {
         loop {
             // A rotating filter forgets: a key that only an older generation holds is added to
             // the newest, so that it is remembered from now on.
@@ -122,15 +126,9 @@ impl<M: Medium> Engine<M> {
 
     /// Adds many hashes, each given by `hash`; how many of them were new.
     #[inline]
-    pub(crate) fn add_batch(
-        &self,
-        count: usize,
-        mut hash: impl FnMut(usize) -> u64,
-    ) -> Result<u64> {
+    pub(crate) fn add_batch(&self, count: usize, hash: impl FnMut(usize) -> u64) -> Result<u64> {
         if !self.simple {
-            return (0..count).try_fold(0, |new, at| {
-                self.add_hash(hash(at)).map(|changed| new + u64::from(changed))
-            });
+            return self.add_batch_slow(count, hash);
         }
         let data = &self.segments.first.data;
         let (mut new, mut absent) = (0, Absent::default());
@@ -290,17 +288,17 @@ impl<M: Medium> Engine<M> {
         if self.simple {
             return self.segments.first.data.contains(hash);
         }
+        // All at once: so many segments take little longer than the slowest of them.
+        self.segments.newest_first().for_each(|segment| segment.seen().prefetch(hash));
         self.segments.any(|segment| segment.seen().contains(hash))
     }
 
     /// Whether many hashes may be in.
     #[inline]
-    pub(crate) fn contains_batch(&self, mut hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
+    pub(crate) fn contains_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
         if self.simple {
             return self.segments.first.data.contains_batch(hash, found);
         }
-        for (at, found) in found.iter_mut().enumerate() {
-            *found = self.contains_hash(hash(at));
-        }
+        self.contains_batch_slow(hash, found);
     }
 }

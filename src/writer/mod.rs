@@ -12,6 +12,7 @@
 //! checkpoint is under way), the gate, the committed state.
 
 mod add;
+mod batch;
 mod checkpoint;
 mod commit;
 mod counting;
