@@ -320,6 +320,19 @@ pub enum Error {
         wanted: String,
     },
 
+    /// A file that took the place of another one, and that those who follow do not switch to.
+    #[error(
+        "was replaced by a file with another {parameter} ({old} before, {new} now); look-ups go on in the old one: open the new one by itself if it is the right file"
+    )]
+    Replaced {
+        /// The first parameter that differs.
+        parameter: &'static str,
+        /// Its value in the file in use.
+        old: String,
+        /// Its value in the new one.
+        new: String,
+    },
+
     /// Two filters that cannot be combined.
     #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
     Incompatible {

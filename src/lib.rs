@@ -27,6 +27,7 @@
 //! | keys that arrive over time | add and ask, durably | [`Options::open_or_create`], [`Filter::open`] |
 //! | all the keys at once | a file to ship | [`Options::start_build`] |
 //! | a file, or its bytes | to ask it | [`Reader`] |
+//! | a file that others replace | to ask the one that is there now | [`reader::Follower`] |
 //! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
 //! | two files | to know how they relate | [`ops::compare`] |
 //! | many files | to know which may hold a key | [`ops::Readers`] |
@@ -120,6 +121,8 @@ const _: () = {
     {
         shared_between_threads::<Filter>();
         shared_between_threads::<Builder>();
+        shared_between_threads::<reader::Follower>();
+        shared_between_threads::<reader::Followed>();
     }
 };
 

@@ -3,6 +3,8 @@
 mod answer;
 mod batch;
 mod checked;
+#[cfg(feature = "files")]
+mod follow;
 mod open;
 mod options;
 #[cfg(feature = "files")]
@@ -14,6 +16,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use checked::ReaderStats;
+#[cfg(feature = "files")]
+pub use follow::{Followed, Follower};
 pub use options::{Access, ReadOptions};
 
 #[cfg(feature = "files")]

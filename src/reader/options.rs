@@ -3,6 +3,8 @@
 #[cfg(feature = "files")]
 use std::path::Path;
 
+#[cfg(feature = "files")]
+use super::Follower;
 use super::Reader;
 use crate::error::Result;
 use crate::hash::Key;
@@ -120,6 +122,13 @@ impl ReadOptions {
     #[cfg(feature = "files")]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
         Reader::open_with(path.as_ref(), self)
+    }
+
+    /// Opens a file, to go on in those that replace it. All pages of a replacement are checked before
+    /// look-ups switch to it, unless [`trust`](Self::trust) is set.
+    #[cfg(feature = "files")]
+    pub fn follow(&self, path: impl AsRef<Path>) -> Result<Follower> {
+        Follower::with(path.as_ref(), self)
     }
 
     /// As [`Reader::from_bytes`]: what says how a file is accessed does not matter there.
