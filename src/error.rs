@@ -333,6 +333,33 @@ pub enum Error {
         new: String,
     },
 
+    /// A file that should be a delta.
+    #[error("is not a delta: {kind}; check the path")]
+    NotADelta {
+        /// What it looks like instead.
+        kind: String,
+    },
+
+    /// A delta whose bytes were changed or lost.
+    #[error("is a damaged delta ({reason}); get it again")]
+    DamagedDelta {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A delta for another file, or for another version of this one.
+    #[error(
+        "the delta is for another version of the file: {parameter} is {found}, and the delta is for {expected}; get the one for this version, or the whole file"
+    )]
+    OtherVersion {
+        /// The first parameter that differs.
+        parameter: &'static str,
+        /// Its value in the file.
+        found: String,
+        /// The value that the delta is for.
+        expected: String,
+    },
+
     /// Two filters that cannot be combined.
     #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
     Incompatible {

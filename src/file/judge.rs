@@ -79,7 +79,7 @@ impl<'a> PageJudge<'a> {
             apply(changes.before(), &mut restored);
             PageEntry::of(&restored, self.geometry.cell_kind())
         };
-        if self.has_stray_bits(page, bytes) {
+        if has_stray_bits(&self.geometry, page, bytes) {
             Verdict::Damaged { lost: false }
         } else if found == expected {
             Verdict::Exact
@@ -96,22 +96,19 @@ impl<'a> PageJudge<'a> {
     pub(crate) fn complete(&self, page: u64, bytes: &mut [u8]) {
         apply(self.changes.page(page).after(), bytes);
     }
+}
 
-    /// Whether a page holds ones where no key can fall, which is always behind its last cell. A sum
-    /// with them would come to more ones than cells in the end (F-56).
-    fn has_stray_bits(&self, page: u64, bytes: &[u8]) -> bool {
-        let first = page * PAGE_WORDS as u64;
-        bytes
-            .chunks_exact(8)
-            .enumerate()
-            .rev()
-            .map(|(at, word)| {
-                let bits = self.geometry.word_bits(first + at as u64);
-                (LittleEndian::read_u64(word), bits)
-            })
-            .take_while(|&(_, bits)| bits < 64)
-            .any(|(word, bits)| word >> bits != 0)
-    }
+/// Whether a page holds ones where no key can fall, which is always behind its last cell. A sum with
+/// them would come to more ones than cells in the end (F-56).
+pub(crate) fn has_stray_bits(geometry: &Geometry, page: u64, bytes: &[u8]) -> bool {
+    let first = page * PAGE_WORDS as u64;
+    bytes
+        .chunks_exact(8)
+        .enumerate()
+        .rev()
+        .map(|(at, word)| (LittleEndian::read_u64(word), geometry.word_bits(first + at as u64)))
+        .take_while(|&(_, bits)| bits < 64)
+        .any(|(word, bits)| word >> bits != 0)
 }
 
 /// Applies patches of a page to its bytes.

@@ -30,6 +30,8 @@ pub(crate) use create::{
 pub(crate) use data::map_segment;
 pub(crate) use data::{Segments, copy_segment, segments};
 pub(crate) use epoch::epochs_of;
+#[cfg(all(feature = "digest", feature = "files"))]
+pub(crate) use judge::has_stray_bits;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_hasher, load_with, read_table,

@@ -4,6 +4,8 @@
 //! structure is decoded in two steps: from raw bytes to a value whose fields obey the rules that
 //! need nothing else, then [`validate_extents`] holds the whole against the real length of the file.
 
+#[cfg(all(feature = "digest", feature = "files"))]
+mod delta;
 mod fields;
 mod journal;
 mod metadata;
@@ -14,6 +16,11 @@ mod spec_test;
 mod superblock;
 mod table;
 
+#[cfg(all(feature = "digest", feature = "files"))]
+pub(crate) use delta::{
+    CHUNK_HEAD_BYTES, CHUNK_PAGES, ChunkHead, DeltaForm, DeltaHeader, FIRST_BYTES, NewSegment,
+    apply_chunk, code_chunk,
+};
 pub(crate) use fields::{
     COUNTING_RECORD_FIELDS, ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS,
     SUPERBLOCK_FIELDS, with_ends,

@@ -368,7 +368,7 @@ impl Slot {
     }
 }
 
-fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
+pub(super) fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
     let geometry = &segment.geometry;
     Le::write_u32(&mut bytes[SEGMENT_LAYOUT..], layout_id(geometry.layout()));
     Le::write_u32(&mut bytes[SEGMENT_ROWS..], geometry.row_count());
@@ -382,7 +382,7 @@ fn encode_segment(segment: &SegmentRecord, bytes: &mut [u8]) {
     Le::write_u64(&mut bytes[SEGMENT_ONES..], segment.ones);
 }
 
-fn decode_segment(bytes: &[u8], cells: CellKind) -> Result<SegmentRecord> {
+pub(super) fn decode_segment(bytes: &[u8], cells: CellKind) -> Result<SegmentRecord> {
     let id = Le::read_u32(&bytes[SEGMENT_LAYOUT..]);
     let Some(layout) = Layout::ALL.into_iter().find(|&layout| layout_id(layout) == id) else {
         return Err(Error::field("the slot", "segment layout", id, "it must be from 1 to 5"));

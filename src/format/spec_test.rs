@@ -65,6 +65,31 @@ fn fields_are_those_of_the_code() {
     assert_eq!(entry.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
+#[cfg(feature = "digest")]
+#[test]
+fn f161_and_f164_fields_of_deltas_are_those_of_the_code() {
+    use super::delta::{CHUNK_FIELDS, DELTA_FIELDS, DELTA_MAGIC, DELTA_VERSION, MAX_PAYLOAD_BYTES};
+    let structures: [(&str, &[(&str, usize)], usize); 2] =
+        [("delta header", &DELTA_FIELDS, FIRST_BYTES), ("chunk", &CHUNK_FIELDS, CHUNK_HEAD_BYTES)];
+    for (name, fields, length) in structures {
+        let ends = fields[1..].iter().map(|field| field.1).chain([length]);
+        let fields: Vec<(&str, u64, u64)> = fields
+            .iter()
+            .zip(ends)
+            .map(|(&(name, offset), end)| (name, offset as u64, (end - offset) as u64))
+            .collect();
+        let stated: Vec<(&str, u64, u64)> =
+            table(name).iter().map(|row| (row[2], number(row[0]), number(row[1]))).collect();
+        assert_eq!(stated, fields, "{name}");
+    }
+    let magic: Vec<String> = DELTA_MAGIC.iter().map(|byte| format!("{byte:02X}")).collect();
+    assert_eq!(table("delta header")[0][3], format!("`{}`", magic.join(" ")));
+    assert_eq!(table("delta header")[1][3], DELTA_VERSION.to_string());
+    assert_eq!(MAX_PAYLOAD_BYTES, 4_202_496);
+    assert!(SPEC.contains("at most 4,202,496"));
+    assert!(SPEC.contains("in *chunks* of 1,024 pages") && CHUNK_PAGES == 1_024);
+}
+
 #[test]
 fn constants_are_those_of_the_code() {
     let constants = [

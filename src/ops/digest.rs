@@ -13,7 +13,7 @@ use super::source::{PAGE, Source};
 use crate::error::{Error, Result};
 use crate::file::split_on_all_cores;
 use crate::format::Superblock;
-use crate::geometry::Layout;
+use crate::geometry::{Geometry, Layout};
 use crate::storage::Bytes;
 
 /// Pages that have one digest of their own, from which that of all is made: 1 MiB.
@@ -27,9 +27,9 @@ const NAME: &[u8] = b"bloomfile contents 1\n";
 ///
 /// It is the hash of, one after the other: the text `bloomfile contents 1` and a newline; the
 /// superblock, with zeros for identity, journal size and checksum; for each segment, oldest first,
-/// layout (its number in the file), rows, blocks, cells in a row and data pages as little-endian
+/// layout (its number in the file less 1), rows, blocks, cells in a row and data pages as little-endian
 /// numbers of 8 bytes; and the SHA-256 of each MiB of its data, with what the journal of an open file
-/// adds. Identity, journal, slots and metadata are no part of it.
+/// adds (format-spec.md, F-160). Identity, journal, slots and metadata are no part of it.
 ///
 /// ```
 /// use bloomfile::ops::Digest;
@@ -44,6 +44,10 @@ const NAME: &[u8] = b"bloomfile contents 1\n";
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Digest(bytes)
+    }
+
     /// The bytes of it.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -111,13 +115,41 @@ pub fn digest_bytes(bytes: impl AsRef<[u8]>) -> Result<Digest> {
 }
 
 fn digest_of(segments: &[Source<'_>]) -> Result<Digest> {
-    let mut all = Sha256::new();
-    all.update(NAME);
-    if let Some(first) = segments.first() {
-        all.update(parameters(first.superblock()));
-    }
+    let mut all = ContentHasher::new(segments[0].superblock());
     for segment in segments {
-        let geometry = segment.geometry();
+        all.segment(segment.geometry(), &segment_groups(segment)?);
+    }
+    Ok(all.finish())
+}
+
+/// The digests of the groups of pages of a segment.
+pub(super) fn segment_groups(segment: &Source<'_>) -> Result<Vec<GroupDigest>> {
+    let groups = segment.pages().div_ceil(GROUP_PAGES);
+    let parts = split_on_all_cores(groups, GROUP_PAGES, |groups| {
+        groups.map(|group| digest_group(segment, group)).collect::<Result<Vec<_>>>()
+    });
+    Ok(parts.into_iter().collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// The digest of [`GROUP_PAGES`] pages.
+pub(super) type GroupDigest = [u8; 32];
+
+/// Makes the digest of a file out of those of its groups of pages (F-160).
+pub(super) struct ContentHasher(Sha256);
+
+impl ContentHasher {
+    /// The digest of a file with this superblock, whose segments are to come.
+    pub(super) fn new(superblock: &Superblock) -> Self {
+        // What of it is chosen by those who make a file, and decides about its contents.
+        let superblock = Superblock { uuid: [0; 16], journal_bytes: 0, ..superblock.clone() };
+        let mut all = Sha256::new();
+        all.update(NAME);
+        all.update(superblock.encode_without_checksum());
+        ContentHasher(all)
+    }
+
+    /// Takes in the next segment.
+    pub(super) fn segment(&mut self, geometry: &Geometry, groups: &[GroupDigest]) {
         let layout = Layout::ALL.iter().take_while(|&&layout| layout != geometry.layout()).count();
         for number in [
             layout as u64,
@@ -126,33 +158,26 @@ fn digest_of(segments: &[Source<'_>]) -> Result<Digest> {
             geometry.row_cells(),
             geometry.pages(),
         ] {
-            all.update(number.to_le_bytes());
+            self.0.update(number.to_le_bytes());
         }
-        for part in
-            split_on_all_cores(geometry.pages().div_ceil(GROUP_PAGES), GROUP_PAGES, |groups| {
-                groups.map(|group| digest_group(segment, group)).collect::<Result<Vec<_>>>()
-            })
-        {
-            part?.iter().for_each(|digest| all.update(digest));
-        }
+        groups.iter().for_each(|digest| self.0.update(digest));
     }
-    Ok(Digest(all.finalize().into()))
+
+    pub(super) fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
 }
 
-/// What of the superblock is chosen by those who make a file, and decides about its contents.
-fn parameters(superblock: &Superblock) -> Vec<u8> {
-    let superblock = Superblock { uuid: [0; 16], journal_bytes: 0, ..superblock.clone() };
-    superblock.encode_without_checksum()
+/// The digests of pages that begin where a group does.
+pub(super) fn digest_groups(pages: &[u8]) -> impl Iterator<Item = GroupDigest> {
+    pages.chunks(GROUP_PAGES as usize * PAGE).map(|group| Sha256::digest(group).into())
 }
 
 /// The digest of some pages.
-fn digest_group(segment: &Source<'_>, group: u64) -> Result<[u8; 32]> {
+fn digest_group(segment: &Source<'_>, group: u64) -> Result<GroupDigest> {
     let first = group * GROUP_PAGES;
     let pages = first..(first + GROUP_PAGES).min(segment.pages());
     let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE];
-    segment.read(pages, |page, read| {
-        let at = (page - first) as usize * PAGE;
-        bytes[at..at + PAGE].copy_from_slice(read);
-    })?;
+    segment.read_into(pages, &mut bytes)?;
     Ok(Sha256::digest(&bytes).into())
 }

@@ -5,6 +5,8 @@
 
 mod compare;
 mod compatible;
+#[cfg(all(feature = "digest", feature = "files"))]
+mod delta;
 mod derivation;
 #[cfg(feature = "files")]
 mod derive;
@@ -32,6 +34,8 @@ pub use compare::compare;
 pub use compare::{
     Comparison, Contents, PageComparison, PageRun, ParameterPair, Relation, compare_bytes,
 };
+#[cfg(all(feature = "digest", feature = "files"))]
+pub use delta::{DeltaOperation, DeltaSummary, inspect_delta};
 pub use derivation::{Derivation, InputSummary};
 #[cfg(feature = "files")]
 pub use derive::SetOperation;

@@ -125,6 +125,12 @@ impl<'a> Source<'a> {
         &self.snapshot.loaded.superblock
     }
 
+    /// The state of the file, as of when the source was made.
+    #[cfg(all(feature = "digest", feature = "files"))]
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     pub(super) fn is_keyed(&self) -> bool {
         self.superblock().key_check.is_some()
     }
@@ -244,6 +250,16 @@ impl<'a> Source<'a> {
             self.settle(&doubtful, &mut take)?;
         }
         Ok(())
+    }
+
+    /// As [`read`](Self::read), into memory for all of these pages.
+    #[cfg(feature = "digest")]
+    pub(super) fn read_into(&self, pages: Range<u64>, into: &mut [u8]) -> Result<()> {
+        let first = pages.start;
+        self.read(pages, |page, read| {
+            let at = (page - first) as usize * PAGE;
+            into[at..at + PAGE].copy_from_slice(read);
+        })
     }
 
     /// Shows pages that are not what the headers said: changed by a writer, or damaged.
