@@ -29,6 +29,7 @@
 //! | a file, or its bytes | to ask it | [`Reader`] |
 //! | a file that others replace | to ask the one that is there now | [`reader::Follower`] |
 //! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
+//! | two versions of a file | to send what differs | `ops::DeltaOperation` (feature `digest`) |
 //! | two files | to know how they relate | [`ops::compare`] |
 //! | many files | to know which may hold a key | [`ops::Readers`] |
 //! | a file | to know what it is and whether it is sound | [`report::inspect`], [`report::verify`] |
@@ -63,7 +64,8 @@
 //! **Features.** `files` (default): mapping, locks and writing. Without it the crate needs no operating
 //! system and compiles for `wasm32-unknown-unknown`: it plans, and reads, inspects, verifies, explains
 //! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on). `serde`: reports
-//! implement `Serialize`. `digest`: `ops::digest` tells whether files have the same contents.
+//! implement `Serialize`. `digest`: `ops::digest` tells whether files have
+//! the same contents, and `ops::DeltaOperation` makes and applies deltas.
 //!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with

@@ -88,8 +88,7 @@ fn answers_stay_right_through_replacements_under_load() {
                     assert!(reader.contains(format!("version {version}")));
                     assert!(!reader.contains(format!("version {}", version + 1)));
                     assert!(version >= seen, "back to an older file");
-                    // Only a thread that switches this very moment keeps another from it.
-                    assert!(version + 2 > at_least, "{version}, and {at_least} is in use");
+                    assert!(version >= at_least, "{version}, and {at_least} is in use");
                     if version > seen {
                         switches += 1;
                         times.push(took);

@@ -47,14 +47,18 @@ pub struct Follower {
     watcher: Option<Watcher>,
 }
 
+/// Copies of what is in use: as long as fewer threads than that switch at once, each finds a free one.
+const COPIES: usize = 16;
+
 /// What a follower and its readers share.
 struct Shared {
     path: PathBuf,
     options: ReadOptions,
     /// How many files there were: tells a look-up that there is another one.
     generation: AtomicU64,
-    /// Held for a few instructions; look-ups only ever try for it.
-    current: Mutex<Current>,
+    /// The same in several places, each held for a few instructions. Look-ups only ever try for one of
+    /// them, and take the next if another thread has it.
+    current: [Mutex<Current>; COPIES],
     /// Held while the name is looked at and a file is checked.
     refreshing: Mutex<Old>,
 }
@@ -100,12 +104,12 @@ impl Follower {
     }
 
     pub(super) fn with(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let reader = Arc::new(options.open(path)?);
+        let current = Current { reader: Arc::new(options.open(path)?), generation: 0 };
         let shared = Shared {
             path: path.to_owned(),
             options: options.clone(),
             generation: AtomicU64::new(0),
-            current: Mutex::new(Current { reader, generation: 0 }),
+            current: std::array::from_fn(|_| Mutex::new(current.clone())),
             refreshing: Mutex::default(),
         };
         Ok(Follower { shared: Arc::new(shared), watcher: None })
@@ -113,8 +117,8 @@ impl Follower {
 
     /// A reader for one thread.
     pub fn reader(&self) -> Followed {
-        let Current { reader, generation } = lock(&self.shared.current).clone();
-        Followed { reader, generation, shared: Arc::clone(&self.shared) }
+        let current = lock(&self.shared.current[0]).clone();
+        Followed { current, shared: Arc::clone(&self.shared) }
     }
 
     /// Looks whether another file has the name, and if so checks it and switches to it: whether it
@@ -207,7 +211,7 @@ impl Shared {
     fn refresh(&self, refused_too: bool) -> Result<bool> {
         let mut old = lock(&self.refreshing);
         old.retired.retain(|reader| Arc::strong_count(reader) > 1);
-        let reader = Arc::clone(&lock(&self.current).reader);
+        let Current { reader, generation } = lock(&self.current[0]).clone();
         if reader.medium().is_some_and(|medium| medium.is_at(&self.path).unwrap_or(false)) {
             old.refused = None;
             return Ok(false);
@@ -219,11 +223,9 @@ impl Shared {
         let opened = self.open_like(&reader).inspect_err(|_| {
             old.refused = Refused::at(&self.path);
         })?;
-        let mut current = lock(&self.current);
-        current.reader = Arc::new(opened);
-        current.generation += 1;
+        let current = Current { reader: Arc::new(opened), generation: generation + 1 };
+        self.current.iter().for_each(|copy| *lock(copy) = current.clone());
         self.generation.store(current.generation, Ordering::Release);
-        drop(current);
         old.retired.push(reader);
         Ok(true)
     }
@@ -268,8 +270,7 @@ impl Refused {
 /// look-up.
 #[derive(Clone)]
 pub struct Followed {
-    reader: Arc<Reader>,
-    generation: u64,
+    current: Current,
     shared: Arc<Shared>,
 }
 
@@ -288,10 +289,11 @@ impl Followed {
     /// ```
     #[inline]
     pub fn get(&mut self) -> &Reader {
-        if self.shared.generation.load(Ordering::Acquire) != self.generation {
+        // A copy may be newer than this number for a moment, and never older.
+        if self.shared.generation.load(Ordering::Acquire) > self.current.generation {
             self.switch();
         }
-        &self.reader
+        &self.current.reader
     }
 
     /// As [`Reader::contains`], in the file that is in use now.
@@ -300,22 +302,25 @@ impl Followed {
         self.get().contains(key)
     }
 
-    /// Takes the new file, unless another thread is taking it this very moment: then this look-up is
-    /// still one in the old file, and the next one tries again. So it never waits.
+    /// Takes the new file, from the first copy that no other thread has this very moment: so it never
+    /// waits. Where others have all of them, this look-up is still one in the old file, and the next one
+    /// tries again.
     #[cold]
     fn switch(&mut self) {
-        let current = match self.shared.current.try_lock() {
-            Ok(current) => current,
-            Err(TryLockError::Poisoned(current)) => current.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        self.reader = Arc::clone(&current.reader);
-        self.generation = current.generation;
+        for copy in &self.shared.current {
+            let current = match copy.try_lock() {
+                Ok(current) => current,
+                Err(TryLockError::Poisoned(current)) => current.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            self.current = current.clone();
+            return;
+        }
     }
 }
 
 impl std::fmt::Debug for Followed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Followed").field("reader", &self.reader).finish_non_exhaustive()
+        f.debug_struct("Followed").field("reader", &self.current.reader).finish_non_exhaustive()
     }
 }
