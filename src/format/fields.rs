@@ -70,7 +70,7 @@ pub(crate) const SUPERBLOCK_FIELDS: [Field; 19] = [
         "target_rate",
         TARGET_RATE,
         Form::Float,
-        "f64: the rate asked for; 0 when the geometry was given (F-16)",
+        "f64: the rate asked for, of the whole file; 0 when the geometry was given (F-16)",
     ),
     field(
         "capacity",

@@ -69,7 +69,8 @@ fn fields_are_those_of_the_code() {
 #[test]
 fn f161_and_f164_fields_of_deltas_are_those_of_the_code() {
     use super::delta::{CHUNK_FIELDS, DELTA_FIELDS, DELTA_MAGIC, DELTA_VERSION, MAX_PAYLOAD_BYTES};
-    let structures: [(&str, &[(&str, usize)], usize); 2] =
+    type Structure = (&'static str, &'static [(&'static str, usize)], usize);
+    let structures: [Structure; 2] =
         [("delta header", &DELTA_FIELDS, FIRST_BYTES), ("chunk", &CHUNK_FIELDS, CHUNK_HEAD_BYTES)];
     for (name, fields, length) in structures {
         let ends = fields[1..].iter().map(|field| field.1).chain([length]);
