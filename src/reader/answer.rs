@@ -30,6 +30,12 @@ const LOOK_UPS: u32 = 100;
 /// Hashes of a batch that are asked of one segment after the other.
 const PIECE: usize = 256;
 
+/// Whether two signatures are the same.
+#[inline(always)]
+pub(super) fn are_same([[a, b], [c, d]]: SlotSignature, [[e, f], [g, h]]: SlotSignature) -> bool {
+    (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) == 0
+}
+
 impl Reader {
     /// Whether a "no" of the only segment is certain.
     #[inline(always)]
@@ -81,8 +87,13 @@ impl Reader {
         };
         let words = self.segments.get(region).words();
         let result = checked.check(medium, || watch.signature(), words, region, page);
-        if self.simple && checked.is_complete() {
-            self.trust_all_pages();
+        if self.segments.order().all(|region| checked.is_complete_in(region)) {
+            // Unless another segment has come by now, which is not checked.
+            let _refresh = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
+            let complete = self.segments.order().all(|region| checked.is_complete_in(region));
+            if complete && watch.signature() == watch.seen() {
+                self.trust_all_pages();
+            }
         }
         result
     }
@@ -107,7 +118,7 @@ impl Reader {
         let mut doubt = Error::Unsettled;
         for _ in 0..LOOK_UPS {
             let signature = watch.signature();
-            if signature != watch.seen() {
+            if !watch.is_seen(signature) {
                 self.refresh(watch)?;
                 continue;
             }
@@ -150,6 +161,25 @@ impl Reader {
             }
         }
         doubt.map(|()| false)
+    }
+
+    /// The short way of a look-up, when all pages are known to be what was written; none where there
+    /// is more to be done.
+    #[inline(always)]
+    pub(super) fn answer_checked(&self, hash: u64) -> Option<bool> {
+        let (signature, copies) = self.signature()?;
+        if copies && self.replayed.is_some() || !self.all_checked.load(Ordering::Acquire) {
+            return None;
+        }
+        for region in self.segments.order() {
+            if self.segments.get(region).contains(hash) {
+                return Some(true);
+            }
+        }
+        // As for any look-up.
+        fence(Ordering::Acquire);
+        let (now, _) = self.signature()?;
+        are_same(now, signature).then_some(false)
     }
 
     /// A batch in several segments: each segment is asked for all of them, with the memory of later
@@ -211,10 +241,11 @@ impl Reader {
     /// The slots' signature, and whether copies of what a journal said have a say under it; none if
     /// the slots are to be read again.
     #[cfg(feature = "files")]
+    #[inline(always)]
     fn signature(&self) -> Option<(SlotSignature, bool)> {
         let Some(watch) = &self.watch else { return Some(Default::default()) };
         let signature = watch.signature();
-        (signature == watch.seen()).then(|| (signature, signature == watch.opened))
+        watch.is_seen(signature).then(|| (signature, are_same(signature, watch.opened)))
     }
 
     #[cfg(not(feature = "files"))]
@@ -370,6 +401,7 @@ impl Reader {
         if let Some(checked) = &self.checked
             && active != self.segments.active()
         {
+            self.all_checked.store(false, Ordering::Release);
             match superblock.shape() {
                 Shape::Rotating(_) => checked.forget(),
                 _ => track(checked, &loaded),

@@ -189,7 +189,7 @@ impl Reader {
         if self.simple {
             return self.segments.first.contains(hash) || !self.is_certain(hash);
         }
-        self.answer(hash).unwrap_or(true)
+        self.answer_checked(hash).unwrap_or_else(|| self.answer(hash).unwrap_or(true))
     }
 
     /// Whether each of many keys may be in: fills `found` with one answer per key.
