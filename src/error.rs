@@ -62,6 +62,13 @@ pub enum Error {
         kind: String,
     },
 
+    /// The file is no part of a filter.
+    #[error("is not a part of a filter: {kind}; give the files that were built as parts")]
+    NotAPart {
+        /// What it looks like instead.
+        kind: String,
+    },
+
     /// The file was sent through something that rewrites line ends or strips a bit.
     #[error(
         "was damaged by a text-mode transfer ({how}); copy it again in binary mode from the original"

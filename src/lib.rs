@@ -26,6 +26,7 @@
 //! | --- | --- | --- |
 //! | keys that arrive over time | add and ask, durably | [`Options::open_or_create`], [`Filter::open`] |
 //! | all the keys at once | a file to ship | [`Options::start_build`] |
+//! | more keys than a machine holds | a filter all the same | [`parts`] |
 //! | a file, or its bytes | to ask it | [`Reader`] |
 //! | a file that others replace | to ask the one that is there now | [`reader::Follower`] |
 //! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
@@ -89,6 +90,8 @@ mod kernel;
 pub mod ops;
 #[cfg(feature = "files")]
 pub mod options;
+#[cfg(feature = "files")]
+pub mod parts;
 pub mod plan;
 #[cfg(feature = "files")]
 pub mod process;

@@ -32,6 +32,7 @@ impl Error {
                 | Error::Damaged { .. }
                 | Error::Journal { .. }
                 | Error::NotADelta { .. }
+                | Error::NotAPart { .. }
                 | Error::DamagedDelta { .. }
         )
     }
@@ -43,6 +44,7 @@ impl Error {
                 self.cause(),
                 Error::NotABloomfile { .. }
                     | Error::NotADelta { .. }
+                    | Error::NotAPart { .. }
                     | Error::Version { .. }
                     | Error::Features { .. }
                     | Error::NumbersSpent { .. }

@@ -136,7 +136,7 @@ pub(crate) fn finish_slot<M: Medium>(
 }
 
 /// The slot of a file that holds nothing yet.
-fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata) -> Slot {
+pub(crate) fn first_slot(superblock: &Superblock, plan: &Plan, metadata: Metadata) -> Slot {
     let segment = SegmentRecord {
         geometry: plan.geometry().with_cells(superblock.cells),
         capacity: plan.capacity().unwrap_or(0),

@@ -276,7 +276,7 @@ pub(crate) fn visit_table_until(
 
 /// Shows the bytes of the table over `pages` pages at `start`, in bounded memory, until `visit` breaks
 /// it off.
-pub(super) fn visit_table_bytes(
+pub(crate) fn visit_table_bytes(
     medium: &dyn ReadMedium,
     start: u64,
     pages: u64,

@@ -24,7 +24,8 @@ pub(crate) use changes::Patch;
 pub(crate) use checker::PageChecker;
 #[cfg(feature = "files")]
 pub(crate) use create::{
-    create_file, describe_pages, file_bytes, finish_file, finish_slot, new_slot, write_table_part,
+    create_file, describe_pages, file_bytes, finish_file, finish_slot, first_slot, new_slot,
+    write_table_part,
 };
 #[cfg(feature = "files")]
 pub(crate) use data::map_segment;
@@ -35,7 +36,7 @@ pub(crate) use judge::has_stray_bits;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{
     Loaded, SIGNATURE_WORDS, SlotSignature, load, load_hasher, load_with, read_table,
-    read_table_as_it_is, read_table_part, signature, visit_table_until,
+    read_table_as_it_is, read_table_part, signature, visit_table_bytes, visit_table_until,
 };
 pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
 pub(crate) use replay::JournalContents;

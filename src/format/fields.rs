@@ -48,6 +48,46 @@ pub(crate) fn with_ends(
     fields.iter().zip(ends)
 }
 
+/// The header of a part.
+#[cfg(all(test, feature = "files"))]
+pub(crate) const PART_FIELDS: [Field; 12] = {
+    use super::part;
+    [
+        field("magic", 0, Form::Bytes, "89 42 4C 50 0D 0A 1A 0A"),
+        field("version", part::VERSION, Form::Number, "1"),
+        field(
+            "identity",
+            part::IDENTITY,
+            Form::Number,
+            "0 follows from the contents, 1 that of the superblock",
+        ),
+        field("parts", part::PARTS, Form::Number, "N"),
+        field("part", part::PART, Form::Number, "I; 0 in a plan"),
+        field(
+            "first_page",
+            part::FIRST_PAGE,
+            Form::Number,
+            "number of its first page in the filter",
+        ),
+        field("pages", part::PAGES, Form::Number, "how many it has"),
+        field(
+            "adds",
+            part::ADDS,
+            Form::Number,
+            "adds that changed its pages; of a sealed filter, its distinct keys",
+        ),
+        field("ones", part::ONES, Form::Number, "sum of the ones in its page table"),
+        field(
+            "table_crc",
+            part::TABLE_CRC,
+            Form::Hex,
+            "CRC-32 of its page table, padding included",
+        ),
+        field("reserved", part::RESERVED, Form::Zeros, "zeros"),
+        field("crc", CRC_OFFSET, Form::Hex, "CRC-32 of the bytes before it (F-4)"),
+    ]
+};
+
 pub(crate) const SUPERBLOCK_FIELDS: [Field; 19] = [
     field("magic", 0, Form::Bytes, "89 42 4C 4D 0D 0A 1A 0A (F-11)"),
     field("version", VERSION, Form::Number, "1 (F-12)"),

@@ -9,6 +9,8 @@ mod delta;
 mod fields;
 mod journal;
 mod metadata;
+#[cfg(feature = "files")]
+mod part;
 mod slot;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -29,6 +31,10 @@ pub(crate) use journal::{
     COUNTING_MASK_BITS, Change, Epoch, FULL_RECORD, JournalLayout, MOST_RECORD_WORDS, Record, STUCK,
 };
 pub(crate) use metadata::{Metadata, encode_metadata};
+#[cfg(feature = "files")]
+pub(crate) use part::{
+    MAX_PARTS, PART_TABLE_OFFSET, PartContents, PlanHeader, check_layout, page_of_hash,
+};
 pub(crate) use slot::{
     BootId, MAX_COUNT, MAX_SEGMENTS, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SLOTS_TO_CLOSE,
     SegmentRecord, Slot, State, most_adds,

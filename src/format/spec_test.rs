@@ -42,7 +42,9 @@ fn numbers(text: &str) -> Vec<u64> {
 
 #[test]
 fn fields_are_those_of_the_code() {
-    let structures: [(&str, &'static [Field], usize); 6] = [
+    let structures: [(&str, &'static [Field], usize); 7] = [
+        #[cfg(feature = "files")]
+        ("part header", &fields::PART_FIELDS, SUPERBLOCK_BYTES),
         ("superblock", &SUPERBLOCK_FIELDS, SUPERBLOCK_BYTES),
         ("slot", &SLOT_FIELDS, SLOT_BYTES),
         ("segment", &SEGMENT_FIELDS, SEGMENT_BYTES),

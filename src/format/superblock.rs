@@ -397,7 +397,8 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<()> {
 
 /// What a file that is no bloomfile seems to be.
 fn kind_of(bytes: &[u8]) -> String {
-    const KINDS: [(&[u8], &str); 14] = [
+    const KINDS: [(&[u8], &str); 15] = [
+        (b"\x89BLP\r\n\x1a\n", "a part of a filter; join it with the others"),
         (b"\x1f\x8b", "gzip data; decompress it first"),
         (b"\x28\xb5\x2f\xfd", "Zstandard data; decompress it first"),
         (b"\xfd7zXZ\0", "xz data; decompress it first"),

@@ -4,6 +4,7 @@ mod growth;
 mod headers;
 mod key;
 mod open;
+mod parts;
 mod sealed;
 
 pub use growth::GrowthStage;

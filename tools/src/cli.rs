@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     AddArgs, BenchArgs, BuildArgs, CheckArgs, CompactArgs, CompareArgs, CompletionsArgs,
-    CreateArgs, ExportArgs, InspectArgs, IntersectArgs, KeygenArgs, ManArgs, MergeArgs, PlanArgs,
-    RemoveArgs, RepairArgs, RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
+    CreateArgs, ExportArgs, InspectArgs, IntersectArgs, JoinArgs, KeygenArgs, ManArgs, MergeArgs,
+    PlanArgs, RemoveArgs, RepairArgs, RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
 };
 
 /// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Make a filter of the keys that several have in common
     Intersect(IntersectArgs),
+    /// Put the parts of a filter together that were built with build --part
+    Join(JoinArgs),
     /// Make a smaller filter of the same keys
     Shrink(ShrinkArgs),
     /// Make the same filter without a journal, or with another one

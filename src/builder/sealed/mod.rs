@@ -7,6 +7,7 @@ mod delivery;
 pub(crate) mod pages;
 mod spill;
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +40,7 @@ const IN_ANY_CASE: u64 = 11 << 20;
 const OF_A_THREAD: u64 = 8 << 20;
 
 /// The hashes of the keys so far.
-pub(super) struct Collector {
+pub(crate) struct Collector {
     pieces: Vec<Vec<u64>>,
     in_memory: u64,
     /// Hashes so far, each as often as it came.
@@ -52,12 +53,12 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(memory: u64) -> Self {
+    pub(crate) fn new(memory: u64) -> Self {
         Collector { pieces: Vec::new(), in_memory: 0, taken: 0, memory, spill: None, failed: None }
     }
 
     /// Takes a hash.
-    pub(super) fn add(&mut self, hash: u64, threads: usize) {
+    pub(crate) fn add(&mut self, hash: u64, threads: usize) {
         match self.pieces.last_mut().filter(|piece| piece.len() < PIECE) {
             Some(piece) => piece.push(hash),
             None => {
@@ -131,7 +132,7 @@ impl Collector {
     }
 
     /// No more hashes come: the number of distinct ones, if that is `asked` for.
-    pub(super) fn finish(mut self, asked: bool, threads: usize) -> Result<(Hashes, u64)> {
+    pub(crate) fn finish(mut self, asked: bool, threads: usize) -> Result<(Hashes, u64)> {
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -148,7 +149,7 @@ impl Collector {
 }
 
 /// All hashes.
-pub(super) struct Hashes {
+pub(crate) struct Hashes {
     pieces: Vec<Vec<u64>>,
     spill: Option<Spill>,
     /// Of those put aside, so many are read back at once.
@@ -175,15 +176,26 @@ impl Hashes {
     pub(super) fn build(
         &mut self,
         pages: u64,
+        write: impl FnMut(PageRun<'_>) -> Result<()> + Send,
+    ) -> Result<PageCounts> {
+        self.build_range(pages, 0..pages, write)
+    }
+
+    /// As [`build`](Self::build), for some of the pages: all hashes are of these.
+    pub(crate) fn build_range(
+        &mut self,
+        pages: u64,
+        wanted: Range<u64>,
         mut write: impl FnMut(PageRun<'_>) -> Result<()> + Send,
     ) -> Result<PageCounts> {
-        let build = Build::new(pages).threads(self.threads);
+        let build = Build::new(pages).range(wanted.clone()).threads(self.threads);
         let Some(spill) = &self.spill else {
             return build.run(self.pieces.iter_mut().map(Vec::as_mut_slice), write);
         };
         let (mut read, mut built) = (Vec::new(), PageCounts::default());
         for parts in spill.ranges(self.most as u64) {
             let range = spill::pages_of(&parts, pages);
+            let range = range.start.max(wanted.start)..range.end.min(wanted.end);
             if range.is_empty() {
                 continue;
             }

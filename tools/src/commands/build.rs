@@ -11,6 +11,7 @@ use serde::Serialize;
 use tempfile::SpooledTempFile;
 
 use super::create::warn_of_plan;
+use super::part::{self, PartNumber};
 use super::wording::warn_if_over_capacity;
 use super::writing::{hashes, news};
 use crate::failure::{Failure, Result};
@@ -44,6 +45,7 @@ Examples:
   bloomfile build words.bloom words.txt --sealed --memory 512MiB
   bloomfile build sums.bloom --hex SHA256SUMS --field 1 --delimiter ' '
   bloomfile build orders.bloom orders.csv --csv --field order_id --meta keys='order numbers'
+  bloomfile build 3.part keys.txt --part 3/16 --capacity 10G
   bloomfile build users.bloom events.jsonl --json-field user.id --encoding le64")]
 pub(crate) struct BuildArgs {
     /// The file to make
@@ -64,6 +66,12 @@ pub(crate) struct BuildArgs {
     /// temporary folder (TMPDIR) [default: 1GiB]
     #[arg(long, value_name = "SIZE", requires = "sealed", value_parser = units::parse_size)]
     pub(crate) memory: Option<u64>,
+
+    /// Make only part I of N, counted from 1, of a filter that is built on several machines: FILE is
+    /// then a part, and join makes the filter of all N. Keys of other parts are left out; needs
+    /// --capacity, which is that of the whole filter
+    #[arg(long, value_name = "I/N", value_parser = PartNumber::parse)]
+    pub(crate) part: Option<PartNumber>,
 
     #[command(flatten)]
     pub(crate) new_file: NewFileArgs,
@@ -113,7 +121,7 @@ impl BuildArgs {
     }
 
     /// The library's options for it.
-    fn options(&self) -> Result<Options> {
+    pub(super) fn options(&self) -> Result<Options> {
         let options = self.new_file.apply(self.shape.options(), self.form.into())?;
         let options = if self.is_sealed() { options.sealed(true) } else { options };
         Ok(match self.memory {
@@ -129,6 +137,9 @@ pub(super) fn run(args: BuildArgs) -> Result<ExitCode> {
     let options = args.options()?;
     if args.is_sealed() {
         refuse_filters(&sources)?;
+    }
+    if let Some(part) = args.part {
+        return part::run(&args, part, &sources);
     }
     let planned_before = args.shape.is_exact() || args.shape.capacity.is_some();
     let (keys, builder) = if planned_before || args.is_sealed() {

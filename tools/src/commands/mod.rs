@@ -12,10 +12,12 @@ mod derive;
 mod export;
 mod inspect;
 mod intersect;
+mod join;
 mod key_form;
 mod keygen;
 mod man;
 mod merge;
+mod part;
 mod plan;
 mod remove;
 mod repair;
@@ -38,6 +40,7 @@ pub(crate) use create::CreateArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use inspect::InspectArgs;
 pub(crate) use intersect::IntersectArgs;
+pub(crate) use join::JoinArgs;
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use man::ManArgs;
 pub(crate) use merge::MergeArgs;
@@ -63,6 +66,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         | Command::Build(_)
         | Command::Merge(_)
         | Command::Intersect(_)
+        | Command::Join(_)
         | Command::Shrink(_)
         | Command::Compact(_)
         | Command::Export(_) => true,
@@ -90,6 +94,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Man(args) => man::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Intersect(args) => intersect::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Export(args) => export::run(&args),

@@ -92,6 +92,8 @@ fn the_fields_are_those_documented() {
         ("create --json c.bloom -n 9 -p 1%", "create"),
         ("build --json d.bloom keys.txt -n 9 --journal 8KiB", "build"),
         ("build --json --sealed k.bloom keys.txt", "build"),
+        ("build --json 1.part keys.txt -n 9 --part 1/1", "build --part"),
+        ("join --json -o m.bloom 1.part", "join"),
         ("add --json d.bloom cow", "add"),
         ("merge --json -o e.bloom a.bloom b.bloom", DERIVED),
         ("intersect --json -o f.bloom a.bloom b.bloom", DERIVED),

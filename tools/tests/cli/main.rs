@@ -21,6 +21,7 @@ mod lists;
 mod log_tail;
 mod logs;
 mod operations;
+mod parts;
 mod plan;
 mod processes;
 mod repair;
