@@ -37,7 +37,7 @@ pub(crate) use part::{
 };
 pub(crate) use slot::{
     BootId, MAX_COUNT, MAX_SEGMENTS, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SLOTS_TO_CLOSE,
-    SegmentRecord, Slot, State, most_adds,
+    SegmentRecord, Slot, State, layout_id, most_adds,
 };
 #[cfg(test)]
 pub(crate) use superblock::COUNTING;

@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::source::{PAGE, Source};
 use crate::error::{Error, Result};
 use crate::file::split_on_all_cores;
-use crate::format::Superblock;
-use crate::geometry::{Geometry, Layout};
+use crate::format::{Superblock, layout_id};
+use crate::geometry::Geometry;
 use crate::storage::Bytes;
 
 /// Pages that have one digest of their own, from which that of all is made: 1 MiB.
@@ -150,9 +150,8 @@ impl ContentHasher {
 
     /// Takes in the next segment.
     pub(super) fn segment(&mut self, geometry: &Geometry, groups: &[GroupDigest]) {
-        let layout = Layout::ALL.iter().take_while(|&&layout| layout != geometry.layout()).count();
         for number in [
-            layout as u64,
+            u64::from(layout_id(geometry.layout()) - 1),
             geometry.row_count().into(),
             geometry.blocks(),
             geometry.row_cells(),
