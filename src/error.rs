@@ -227,6 +227,10 @@ pub enum Error {
     #[error("was changed by its writer each time it was read; try again")]
     Unsettled,
 
+    /// The file is another one than it was when it was opened: it was written or replaced since.
+    #[error("was changed while it was read; open it again")]
+    Changed,
+
     /// A file of that name is there already.
     #[error("already exists; choose another name, or ask for it to be replaced")]
     Exists,

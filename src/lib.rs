@@ -29,6 +29,7 @@
 //! | more keys than a machine holds | a filter all the same | [`parts`] |
 //! | a file, or its bytes | to ask it | [`Reader`] |
 //! | a file that others replace | to ask the one that is there now | [`reader::Follower`] |
+//! | a file far away, in ranges | to ask it without fetching it | [`ranges`] |
 //! | several files | one file, or a smaller one | [`ops::SetOperation`], [`Filter::union_from`] |
 //! | two versions of a file | to send what differs | `ops::DeltaOperation` (feature `digest`) |
 //! | two files | to know how they relate | [`ops::compare`] |
@@ -64,9 +65,9 @@
 //!
 //! **Features.** `files` (default): mapping, locks and writing. Without it the crate needs no operating
 //! system and compiles for `wasm32-unknown-unknown`: it plans, and reads, inspects, verifies, explains
-//! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on). `serde`: reports
-//! implement `Serialize`. `digest`: `ops::digest` tells whether files have
-//! the same contents, and `ops::DeltaOperation` makes and applies deltas.
+//! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on), and reads files in
+//! ranges ([`ranges`]). `serde`: reports implement `Serialize`. `digest`: `ops::digest` tells whether
+//! files have the same contents, and `ops::DeltaOperation` makes and applies deltas.
 //!
 //! Look-ups use the AVX-512, AVX2 or NEON instructions where the processor has them. With
 //! `BLOOMFILE_KERNEL=portable` in the environment, handles opened from then on do without, and with
@@ -96,6 +97,7 @@ pub mod plan;
 #[cfg(feature = "files")]
 pub mod process;
 mod random;
+pub mod ranges;
 pub mod reader;
 pub mod report;
 mod sealed;
@@ -122,6 +124,7 @@ const _: () = {
     const fn shared_between_threads<T: Send + Sync>() {}
     shared_between_threads::<Reader>();
     shared_between_threads::<ops::Readers>();
+    shared_between_threads::<ranges::RangeFile>();
     #[cfg(feature = "files")]
     {
         shared_between_threads::<Filter>();

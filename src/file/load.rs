@@ -236,42 +236,70 @@ pub(crate) fn visit_table_until(
     mut visit: impl FnMut(PageEntry) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     let extent = segment.extent();
-    let mut crc = crc32fast::Hasher::new();
-    let mut pages = 0..extent.pages;
-    let mut ones = 0u64;
+    let mut check = TableCheck::new(segment);
     let flow = visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
-        crc.update(bytes);
+        check.take(segment, bytes, &mut visit)
+    })?;
+    if flow.is_continue() {
+        check.finish(segment)?;
+    }
+    Ok(flow)
+}
+
+/// The check of a segment's current page table, whose bytes come in parts: whole entries each (F-36).
+#[derive(Clone, Debug)]
+pub(crate) struct TableCheck {
+    crc: crc32fast::Hasher,
+    /// The pages whose entries are still to come.
+    pages: Range<u64>,
+    ones: u64,
+}
+
+impl TableCheck {
+    pub(crate) fn new(segment: &SegmentRecord) -> Self {
+        TableCheck { crc: crc32fast::Hasher::new(), pages: 0..segment.extent().pages, ones: 0 }
+    }
+
+    /// Takes the next bytes and shows their entries, until `visit` breaks it off.
+    pub(crate) fn take(
+        &mut self,
+        segment: &SegmentRecord,
+        bytes: &[u8],
+        visit: &mut dyn FnMut(PageEntry) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        self.crc.update(bytes);
         let mut left = bytes;
         // In this order: the other way round, the end of the bytes would cost a page its number.
-        for (entry, page) in bytes.chunks_exact(ENTRY_BYTES).zip(&mut pages) {
+        for (entry, page) in bytes.chunks_exact(ENTRY_BYTES).zip(&mut self.pages) {
             let entry = PageEntry::decode(entry);
             if !entry.is_possible(&segment.geometry, page) {
                 return Err(Error::PageEntry { page, crc: entry.crc, ones: entry.ones });
             }
-            ones = ones.saturating_add(entry.ones.into());
+            self.ones = self.ones.saturating_add(entry.ones.into());
             if visit(entry).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             left = &left[ENTRY_BYTES..];
         }
-        if pages.is_empty() && left.iter().any(|&byte| byte != 0) {
+        if self.pages.is_empty() && left.iter().any(|&byte| byte != 0) {
             let reason = "behind the last entry there are zeros";
             return Err(Error::field("the page table", "padding", "not zeros", reason));
         }
         Ok(ControlFlow::Continue(()))
-    })?;
-    if flow.is_break() {
-        return Ok(flow);
     }
-    let found = crc.finalize();
-    if found != segment.table_crc {
-        return Err(Error::PageTable { expected: segment.table_crc, found });
+
+    /// Whether the whole, of which all bytes were taken, is what the slot says.
+    pub(crate) fn finish(self, segment: &SegmentRecord) -> Result<()> {
+        let found = self.crc.finalize();
+        if found != segment.table_crc {
+            return Err(Error::PageTable { expected: segment.table_crc, found });
+        }
+        if self.ones != segment.ones {
+            let reason = format!("the page table counts {}", self.ones);
+            return Err(Error::field("the slot", "segment ones", segment.ones, reason));
+        }
+        Ok(())
     }
-    if ones != segment.ones {
-        let reason = format!("the page table counts {ones}");
-        return Err(Error::field("the slot", "segment ones", segment.ones, reason));
-    }
-    Ok(flow)
 }
 
 /// Shows the bytes of the table over `pages` pages at `start`, in bounded memory, until `visit` breaks

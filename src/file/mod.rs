@@ -35,7 +35,7 @@ pub(crate) use epoch::epochs_of;
 pub(crate) use judge::has_stray_bits;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{
-    Loaded, SIGNATURE_WORDS, SlotSignature, load, load_hasher, load_with, read_table,
+    Loaded, SIGNATURE_WORDS, SlotSignature, TableCheck, load, load_hasher, load_with, read_table,
     read_table_as_it_is, read_table_part, signature, visit_table_bytes, visit_table_until,
 };
 pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
@@ -43,7 +43,7 @@ pub(crate) use replay::JournalContents;
 pub(crate) use scan::{PageCheck, check_pages, check_segment, settle_pages, split_on_all_cores};
 pub(crate) use segments::{Active, SegmentSet};
 pub use snapshot::Health;
-pub(crate) use snapshot::{PAUSE, Snapshot, TRIES, is_locked, retry_torn};
+pub(crate) use snapshot::{Headers, PAUSE, Snapshot, TRIES, TableCount, is_locked, retry_torn};
 
 use crate::geometry::PAGE_BYTES;
 

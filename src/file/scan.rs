@@ -66,7 +66,7 @@ impl PageCheck {
     }
 
     /// Takes in what a page is, as far as that could be told.
-    fn take(&mut self, page: u64, verdict: Option<Verdict>) {
+    pub(crate) fn take(&mut self, page: u64, verdict: Option<Verdict>) {
         match verdict {
             None => self.busy.push(page),
             Some(Verdict::Exact) => self.exact += 1,

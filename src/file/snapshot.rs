@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::changes::Changes;
 use super::load::{Loaded, load, visit_table};
 use super::pages::FilePages;
 use super::replay::JournalContents;
 use super::scan::{PageCheck, check_segment};
 use crate::error::{Error, Result};
-use crate::format::{JOURNAL_OFFSET, SLOT_OFFSETS, SegmentRecord, State};
+use crate::format::{JOURNAL_OFFSET, PageEntry, SLOT_OFFSETS, SegmentRecord, State};
+use crate::geometry::Geometry;
 use crate::plan::Occupancy;
 use crate::storage::ReadMedium;
 
@@ -48,6 +50,7 @@ impl Health {
 }
 
 /// A file as a reader finds it.
+#[derive(Clone)]
 pub(crate) struct Snapshot {
     pub(crate) loaded: Loaded,
     pub(crate) health: Health,
@@ -71,27 +74,14 @@ impl Snapshot {
 
     /// As [`read`](Self::read), once: what a writer changes at the same time is a torn error.
     pub(crate) fn read_once(medium: &dyn ReadMedium) -> Result<Self> {
-        let Headers { loaded, health, journal } = Headers::read(medium)?;
-        let (mut occupancy, mut journalled) = (Vec::new(), Vec::new());
-        for (index, segment) in loaded.slot.segments.iter().enumerate() {
-            let geometry = &segment.geometry;
-            let (mut tabled, mut changed, mut page) =
-                (Occupancy::new(geometry), Occupancy::new(geometry), 0);
-            let changes = journal.as_ref().map(|journal| &journal.changes[index]);
-            visit_table(medium, segment, |entry| {
-                tabled.add_entry(geometry, page, entry.ones, entry.crc);
-                if let Some(changes) = changes {
-                    let ones = i64::from(entry.ones) + changes.page(page).gained();
-                    // A file may name cells that are on already: no page has more than all.
-                    let ones = ones.clamp(0, geometry.page_cells(page) as i64);
-                    changed.add(geometry, page, ones as u32);
-                }
-                page += 1;
-            })?;
-            journalled.push(if changes.is_some() { changed } else { tabled.clone() });
-            occupancy.push(tabled);
+        let headers = Headers::read(medium)?;
+        let mut counts = Vec::new();
+        for (index, segment) in headers.loaded.slot.segments.iter().enumerate() {
+            let mut count = headers.count(index);
+            visit_table(medium, segment, |entry| count.add(&headers, entry))?;
+            counts.push(count.finish(&headers));
         }
-        Ok(Snapshot { loaded, health, journal, occupancy, journalled })
+        Ok(headers.with_counts(counts))
     }
 
     /// The mark that was last synced.
@@ -139,20 +129,72 @@ fn slot_bytes(medium: &dyn ReadMedium) -> Option<Vec<u8>> {
 }
 
 /// Headers and journal, as far as they belong together.
-struct Headers {
-    loaded: Loaded,
-    health: Health,
-    journal: Option<JournalContents>,
+pub(crate) struct Headers {
+    pub(crate) loaded: Loaded,
+    pub(crate) health: Health,
+    pub(crate) journal: Option<JournalContents>,
+}
+
+/// How full a segment is, by the entries of its page table.
+pub(crate) struct TableCount {
+    /// The segment's place in the slot's list.
+    index: usize,
+    geometry: Geometry,
+    tabled: Occupancy,
+    changed: Occupancy,
+    page: u64,
+}
+
+impl TableCount {
+    /// Takes in the entry of the next page of a file with these headers.
+    pub(crate) fn add(&mut self, headers: &Headers, entry: PageEntry) {
+        let TableCount { geometry, page, .. } = *self;
+        self.tabled.add_entry(&geometry, page, entry.ones, entry.crc);
+        if let Some(changes) = headers.changes(self.index) {
+            let ones = i64::from(entry.ones) + changes.page(page).gained();
+            // A file may name cells that are on already: no page has more than all.
+            let ones = ones.clamp(0, geometry.page_cells(page) as i64);
+            self.changed.add(&geometry, page, ones as u32);
+        }
+        self.page += 1;
+    }
+
+    /// What the table counts, and the same with what the journal says has changed since.
+    pub(crate) fn finish(self, headers: &Headers) -> [Occupancy; 2] {
+        match headers.changes(self.index) {
+            Some(_) => [self.tabled, self.changed],
+            None => [self.tabled.clone(), self.tabled],
+        }
+    }
 }
 
 /// How often slots and journal are read again because a slot was written in between.
 const JOURNAL_TRIES: u32 = 5;
 
 impl Headers {
+    /// Nothing counted yet of the segment with this place in the slot's list.
+    pub(crate) fn count(&self, index: usize) -> TableCount {
+        let geometry = self.loaded.slot.segments[index].geometry;
+        let (tabled, changed) = (Occupancy::new(&geometry), Occupancy::new(&geometry));
+        TableCount { index, geometry, tabled, changed, page: 0 }
+    }
+
+    /// What the journal of an open file changes in a segment.
+    fn changes(&self, index: usize) -> Option<&Changes> {
+        self.journal.as_ref().map(|journal| &journal.changes[index])
+    }
+
+    /// The snapshot that these headers are part of, with what each table counts.
+    pub(crate) fn with_counts(self, counts: Vec<[Occupancy; 2]>) -> Snapshot {
+        let Headers { loaded, health, journal } = self;
+        let (occupancy, journalled) = counts.into_iter().map(<(_, _)>::from).unzip();
+        Snapshot { loaded, health, journal, occupancy, journalled }
+    }
+
     /// Reads the headers and, of an open file, the journal. Whether a lock is held says what the file
     /// is called and nothing else: a writer that recovers holds one before the data are complete, and
     /// so may any program that can read the file (F-107).
-    fn read(medium: &dyn ReadMedium) -> Result<Self> {
+    pub(crate) fn read(medium: &dyn ReadMedium) -> Result<Self> {
         for _ in 0..JOURNAL_TRIES {
             // Before the slots: no writer can then have come, recovered and gone in between.
             let locked = is_locked(medium)?;

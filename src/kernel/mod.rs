@@ -15,6 +15,7 @@ mod avx2;
 mod avx512;
 mod batch;
 mod counting;
+pub(crate) mod loose;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 #[cfg(not(target_arch = "x86_64"))]

@@ -191,7 +191,11 @@ pub fn inspect_bytes(bytes: impl AsRef<[u8]>) -> Result<Inspection> {
 }
 
 fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
-    let snapshot = Snapshot::read(medium)?;
+    Ok(inspect_snapshot(Snapshot::read(medium)?))
+}
+
+/// What a snapshot tells of its file.
+pub(crate) fn inspect_snapshot(snapshot: Snapshot) -> Inspection {
     let mark = snapshot.mark();
     let Snapshot { loaded, health, journal, journalled, .. } = snapshot;
     let slot_damaged = loaded.other_slot_damaged;
@@ -206,7 +210,7 @@ fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
         .zip(journalled)
         .map(|(segment, counted)| inspect_segment(segment, counted))
         .collect();
-    Ok(Inspection {
+    Inspection {
         format_version: FORMAT_VERSION,
         uuid: uuid_text(&superblock.uuid),
         file_bytes: slot.file_bytes,
@@ -232,7 +236,7 @@ fn inspect_medium(medium: &dyn ReadMedium) -> Result<Inspection> {
         repaired_pages: slot.repaired_pages,
         segments,
         metadata: slot.metadata,
-    })
+    }
 }
 
 fn inspect_segment(segment: &SegmentRecord, counted: Occupancy) -> SegmentInspection {

@@ -20,5 +20,6 @@ pub use {
     pages::inspect_pages,
     verify::verify,
 };
+pub(crate) use {inspect::inspect_snapshot, verify::verification_of};
 
 pub use crate::file::Health;

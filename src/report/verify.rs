@@ -96,14 +96,18 @@ pub fn verify_bytes(bytes: impl AsRef<[u8]>) -> Result<Verification> {
 
 fn verify_medium(medium: &dyn ReadMedium) -> Result<Verification> {
     let snapshot = Snapshot::read(medium)?;
-    let Snapshot { loaded, health, journal, .. } = &snapshot;
-    let (superblock, slot) = (&loaded.superblock, &loaded.slot);
     let checks = snapshot.check_pages(medium)?;
+    Ok(verification_of(&snapshot, &checks))
+}
+
+/// What the checks of all segments of a file say together.
+pub(crate) fn verification_of(snapshot: &Snapshot, checks: &[PageCheck]) -> Verification {
+    let Snapshot { loaded, health, journal, .. } = snapshot;
     // A live writer's records are not going to be replayed.
     let replayed = journal.as_ref().filter(|_| *health == Health::Crashed);
     let mut verification = Verification {
         health: *health,
-        kind: superblock.cells,
+        kind: loaded.superblock.cells,
         pages: 0,
         pages_exact: 0,
         pages_unverifiable: Vec::new(),
@@ -112,8 +116,8 @@ fn verify_medium(medium: &dyn ReadMedium) -> Result<Verification> {
         journal_records: replayed.map_or(0, |journal| journal.keys),
         journal_missing: replayed.map_or(0, |journal| journal.missing),
     };
-    for (check, record) in checks.iter().zip(&slot.segments) {
+    for (check, record) in checks.iter().zip(&loaded.slot.segments) {
         verification.add(check, record);
     }
-    Ok(verification)
+    verification
 }

@@ -106,6 +106,11 @@ impl Kernel {
     }
 }
 
+/// Whether a page that is at hand alone may hold a value.
+pub(super) fn page_contains(page: &PageInMap, value: u64) -> bool {
+    portable::contains(page, value)
+}
+
 /// Asks for the cache line of a word of 32 bits of a page.
 #[inline(always)]
 fn prefetch(page: &PageInMap, word: u32) {
