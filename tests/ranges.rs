@@ -7,10 +7,12 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-use bloomfile::ranges::{Answer, Opening, RangeFile, RangeReader, Source, Step, Task};
+use bloomfile::ranges::{
+    Answer, Explaining, Opening, RangeFile, RangeReader, Source, Step, Task, run,
+};
 use bloomfile::report::{self, Health};
 use bloomfile::{CellKind, Error, Filter, Key, Options, ReadOptions, Reader, geometry::Geometry};
 use common::{Folder, below, data_start};
@@ -490,4 +492,74 @@ fn a_large_journal_is_read_in_few_rounds() {
     assert!(reader.source().calls.get() < 30, "{}", reader.source().calls.get());
     let keys: Vec<[u8; 4]> = (0..500_000u32).step_by(1000).map(u32::to_le_bytes).collect();
     assert!(reader.ask(&keys).unwrap().iter().all(|answer| *answer == Answer::Maybe));
+}
+
+#[test]
+fn what_each_byte_is_without_reading_the_data() {
+    for path in golden() {
+        let source = Stored::of(&path);
+        let length = source.length().unwrap();
+        let mut expected = Vec::new();
+        report::explain(&path, report::Detail::Summary, |explained| {
+            expected.push(explained);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let verification = RangeReader::open(&source).unwrap().verify().unwrap();
+        let known = run(Explaining::new(length).verified(verification), &source).unwrap();
+        let places = |all: &[report::Explained]| -> Vec<(Range<u64>, String)> {
+            all.iter().map(|it| (it.range.clone(), it.field.clone())).collect()
+        };
+        assert_eq!(places(&known), places(&expected), "{}", path.display());
+        let unread = run(Explaining::new(length), &source).unwrap();
+        assert_eq!(places(&unread), places(&expected), "{}", path.display());
+    }
+}
+
+#[test]
+fn damage_is_explained_where_it_is() {
+    let folder = Folder::new();
+    let path = folder.build("keys", Geometry::line(8, 700).unwrap(), 0..5000);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let start = data_start(&path);
+    for page in [2, 3, 7] {
+        bytes[start + page * 4096] ^= 1;
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let source = Stored::new(bytes.clone());
+    let reader = RangeReader::open(&source).unwrap();
+    let task = Explaining::new(bytes.len() as u64).verified(reader.verify().unwrap());
+    let known = run(task, &source).unwrap();
+    let mut expected = Vec::new();
+    report::explain(&path, report::Detail::Summary, |explained| {
+        expected.push(explained);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(known, expected);
+    // Headers that cannot be opened are explained as well.
+    bytes[4096 + 50] ^= 1;
+    bytes[8192 + 50] ^= 1;
+    assert!(RangeReader::open(Stored::new(bytes.clone())).is_err());
+    let explained = run(Explaining::new(bytes.len() as u64), &Stored::new(bytes)).unwrap();
+    assert!(explained.iter().any(|it| it.structure.contains("damaged")));
+}
+
+#[test]
+fn pages_are_listed_as_the_table_has_them() {
+    let folder = Folder::new();
+    let path = folder.build("keys", Geometry::line(8, 700).unwrap(), 0..5000);
+    let mut expected = Vec::new();
+    report::inspect_pages(&path, |page| {
+        expected.push(page);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let reader = RangeReader::open(Stored::of(&path)).unwrap();
+    let listed = run(reader.file().list_pages(0, 0..11).unwrap(), reader.source()).unwrap();
+    assert_eq!(listed, expected);
+    let some = run(reader.file().list_pages(0, 3..5).unwrap(), reader.source()).unwrap();
+    assert_eq!(some, expected[3..5]);
+    assert!(reader.file().list_pages(0, 0..12).is_err());
+    assert!(reader.file().list_pages(1, 0..1).is_err());
 }

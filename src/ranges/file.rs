@@ -1,9 +1,11 @@
 //! A file that was opened, and what its tasks share.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::asking::Asking;
 use super::cache::Cache;
+use super::listing::Listing;
 use super::verifying::Verifying;
 use crate::error::Result;
 use crate::file::{JournalContents, Snapshot};
@@ -130,6 +132,12 @@ impl RangeFile {
     /// As [`ask`](Self::ask), for hashes.
     pub fn ask_hashes(&self, hashes: Vec<u64>) -> Asking {
         Asking::new(self.shared(), hashes)
+    }
+
+    /// A task that tells what the page table says of some pages of a segment, which are numbered from
+    /// its first; the segments from the oldest. An error unless all of them are there.
+    pub fn list_pages(&self, segment: usize, pages: Range<u64>) -> Result<Listing> {
+        Listing::new(self.shared(), segment, pages)
     }
 
     /// A task that reads the whole file and checks every page, as

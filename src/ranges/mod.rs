@@ -38,12 +38,15 @@
 //! ```
 //!
 //! Where it cannot, as in a browser, a [`Task`] says which ranges it needs and goes on once it was
-//! given them: [`Opening`] makes a [`RangeFile`], which makes the tasks that ask and verify it.
+//! given them: [`Opening`] makes a [`RangeFile`], which makes the tasks that ask and verify it;
+//! [`Explaining`] takes damaged files as well.
 
 mod asking;
 mod cache;
+mod explaining;
 mod fetch;
 mod file;
+mod listing;
 mod opening;
 mod pieces;
 mod reader;
@@ -53,7 +56,9 @@ use std::io;
 use std::ops::Range;
 
 pub use asking::{Answer, Asking};
+pub use explaining::Explaining;
 pub use file::RangeFile;
+pub use listing::Listing;
 pub use opening::Opening;
 pub use reader::RangeReader;
 pub use verifying::Verifying;

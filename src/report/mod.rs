@@ -20,6 +20,10 @@ pub use {
     pages::inspect_pages,
     verify::verify,
 };
-pub(crate) use {inspect::inspect_snapshot, verify::verification_of};
+pub(crate) use {
+    explain::{DataPages, explain_medium},
+    inspect::inspect_snapshot,
+    verify::verification_of,
+};
 
 pub use crate::file::Health;

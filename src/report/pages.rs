@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::file::{Snapshot, visit_table_until};
+use crate::format::{PageEntry, SegmentRecord};
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
 use crate::storage::{Bytes, ReadMedium};
@@ -28,6 +29,16 @@ pub struct PageInspection {
 }
 
 impl PageInspection {
+    /// What an entry of a segment's page table says.
+    pub(crate) fn of(
+        record: &SegmentRecord,
+        segment: usize,
+        page: u64,
+        PageEntry { crc, ones }: PageEntry,
+    ) -> Self {
+        PageInspection { segment, page, crc, ones, cells: record.geometry.page_cells(page) }
+    }
+
     /// Share of the cells that are set.
     pub fn fill(&self) -> f64 {
         match self.cells {
@@ -81,9 +92,7 @@ fn inspect_pages_of(
     for (segment, record) in loaded.slot.segments.iter().enumerate() {
         let mut page = 0;
         let flow = visit_table_until(medium, record, |entry| {
-            let cells = record.geometry.page_cells(page);
-            let inspection =
-                PageInspection { segment, page, crc: entry.crc, ones: entry.ones, cells };
+            let inspection = PageInspection::of(record, segment, page, entry);
             page += 1;
             visit(inspection)
         })?;

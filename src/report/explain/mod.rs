@@ -8,6 +8,7 @@ use std::ops::{ControlFlow, Range};
 #[cfg(feature = "files")]
 use std::path::Path;
 
+use super::Verification;
 use crate::error::{Error, Result};
 use crate::file::is_locked;
 use crate::format::{JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SLOT_OFFSETS, Slot, recognise};
@@ -86,7 +87,7 @@ pub fn explain(
     mut visit: impl FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
     let path = path.as_ref();
-    let mut explain = || explain_medium(&open_to_read(path)?, detail, &mut visit);
+    let mut explain = || explain_medium(&open_to_read(path)?, detail, DataPages::Read, &mut visit);
     explain().map_err(|error| error.at(path))
 }
 
@@ -96,17 +97,28 @@ pub fn explain_bytes(
     detail: Detail,
     mut visit: impl FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
-    explain_medium(&Bytes(bytes.as_ref()), detail, &mut visit)
+    explain_medium(&Bytes(bytes.as_ref()), detail, DataPages::Read, &mut visit)
 }
 
-fn explain_medium(
+/// What is said of data pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DataPages<'a> {
+    /// They are read, and held against their entries.
+    Read,
+    /// They were checked before, if at all: they are not read.
+    Known(Option<&'a Verification>),
+}
+
+pub(crate) fn explain_medium(
     medium: &dyn ReadMedium,
     detail: Detail,
+    data: DataPages<'_>,
     visit: &mut dyn FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
     let live = is_locked(medium)?;
-    let mut explainer = Explainer { medium, length, detail, live, cells: CellKind::Plain, visit };
+    let mut explainer =
+        Explainer { medium, length, detail, data, live, cells: CellKind::Plain, visit };
     match explainer.walk() {
         Ok(()) | Err(Stop::Enough) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -118,6 +130,7 @@ struct Explainer<'a> {
     medium: &'a dyn ReadMedium,
     length: u64,
     detail: Detail,
+    data: DataPages<'a>,
     /// A writer has the file, and may be changing it.
     live: bool,
     /// Bits or counters; known once the superblock was read.

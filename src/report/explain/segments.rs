@@ -1,9 +1,9 @@
 //! Page tables and data.
 
 use super::headers::Parameters;
-use super::{Detail, Explainer, Walk, span};
+use super::{DataPages, Detail, Explainer, Verification, Walk, span};
 use crate::error::Error;
-use crate::file::{JournalContents, PageJudge, Verdict};
+use crate::file::{Health, JournalContents, PageJudge, Verdict};
 use crate::format::{
     ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, table_bytes,
     validate_extents,
@@ -28,6 +28,8 @@ enum Page {
     Changed,
     /// The table that would tell is damaged itself.
     Unchecked,
+    /// It was not read.
+    Unread,
 }
 
 impl Explainer<'_> {
@@ -54,7 +56,14 @@ impl Explainer<'_> {
             });
             let live = self.live;
             let expected = Expected { judge, open, live, cells: parameters.cells };
-            self.data(index, segment, extent, expected)?;
+            match self.data {
+                DataPages::Read => self.data(index, segment, extent, expected)?,
+                DataPages::Known(known) => {
+                    let listed = slot.segments[..index].iter();
+                    let first = listed.map(|segment| segment.geometry.pages()).sum();
+                    self.known(index, segment, extent, known, first)?;
+                }
+            }
             end = extent.end();
         }
         // The spare region of a rotating file may be the last one.
@@ -220,6 +229,46 @@ impl Explainer<'_> {
         }
     }
 
+    /// The pages of a segment that were checked before, as [`data`](Self::data) tells them. They are
+    /// numbered through all segments, from `first` on.
+    fn known(
+        &mut self,
+        index: usize,
+        segment: &SegmentRecord,
+        extent: Extent,
+        known: Option<&Verification>,
+        first: u64,
+    ) -> Walk {
+        let (name, cells) = (format!("segment {index}, data"), segment.geometry.cell_kind());
+        let Some(known) = known else {
+            return self.pages(&name, extent, cells, (Page::Unread, 0, extent.pages));
+        };
+        let mut doubtful: Vec<(u64, Page)> = Vec::new();
+        for (pages, what) in [
+            (&known.pages_damaged, Page::Damaged),
+            (&known.pages_unverifiable, Page::Unverifiable),
+            (&known.pages_busy, Page::Changed),
+        ] {
+            let here = pages.iter().filter_map(|page| page.checked_sub(first));
+            doubtful.extend(here.filter(|page| *page < extent.pages).map(|page| (page, what)));
+        }
+        doubtful.sort_by_key(|(page, _)| *page);
+        let sound = if known.health == Health::Clean { Page::Exact } else { Page::Journalled };
+        let mut next = 0;
+        for same in doubtful.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1) {
+            let (page, what) = same[0];
+            if next < page {
+                self.pages(&name, extent, cells, (sound, next, page - next))?;
+            }
+            self.pages(&name, extent, cells, (what, page, same.len() as u64))?;
+            next = page + same.len() as u64;
+        }
+        if next < extent.pages {
+            self.pages(&name, extent, cells, (sound, next, extent.pages - next))?;
+        }
+        Ok(())
+    }
+
     /// A sealed page by itself: its header and the words behind it.
     fn sealed_page(&mut self, name: &str, extent: Extent, page: u64, bytes: &[u8]) -> Walk {
         let (start, end) = (page_at(extent, page), page_at(extent, page + 1));
@@ -248,6 +297,7 @@ impl Explainer<'_> {
             Page::Changed => "not what their entries say: changed since the slot (F-92, F-98)",
             Page::Damaged => "wrong: damaged, not what was written (F-83, F-93)",
             Page::Unchecked => "not checked: their page table is damaged",
+            Page::Unread => "not read here: a check of the whole file tells",
         };
         let value = match cells {
             CellKind::Plain | CellKind::Counting => "cells",
