@@ -84,10 +84,16 @@ fn same_answers(path: &Path, keys: &[impl AsRef<[u8]>], key: Option<&Key>) {
     let ranges = RangeReader::open_with(Stored::of(path), key).unwrap();
     let answers = ranges.ask(keys).unwrap();
     assert_eq!(answers.len(), keys.len());
-    for (key, answer) in keys.iter().zip(answers) {
+    for (key, &answer) in keys.iter().zip(&answers) {
         let expected = if mapped.contains(key) { Answer::Maybe } else { Answer::Absent };
         assert_eq!(answer, expected, "{} {:?}", path.display(), key.as_ref());
     }
+    run(ranges.file().load(), ranges.source()).unwrap();
+    let read = ranges.source().calls.get();
+    assert_eq!(ranges.ask(keys).unwrap(), answers, "{}", path.display());
+    let loaded = ranges.file().loaded().unwrap().unwrap();
+    assert!(keys.iter().map(|key| loaded.ask(key)).eq(answers.iter().copied()));
+    assert_eq!(ranges.source().calls.get(), read);
     assert_eq!(ranges.inspect(), report::inspect(path).unwrap(), "{}", path.display());
     assert_eq!(ranges.verify().unwrap(), report::verify(path).unwrap(), "{}", path.display());
 }
@@ -255,6 +261,9 @@ fn a_damaged_page_is_an_error_where_it_is_asked() {
         assert!(errors > 10, "{errors}");
         let error = keys.iter().find_map(|key| reader.contains(key).err()).unwrap();
         assert!(matches!(error, Error::Damaged { page, .. } if page == damaged), "{error}");
+        let answers = reader.ask(&keys).unwrap();
+        run(reader.file().load(), reader.source()).unwrap();
+        assert_eq!(reader.ask(&keys).unwrap(), answers);
         assert_eq!(reader.verify().unwrap(), report::verify(&path).unwrap());
         assert_eq!(reader.verify().unwrap().pages_damaged, [damaged]);
     }

@@ -11,6 +11,7 @@ use crate::format::{
     Shape, Slot, State, Superblock, encode_table, first_extent,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::hash::Crc;
 use crate::hash::Hasher;
 use crate::plan::Plan;
 use crate::random;
@@ -109,7 +110,7 @@ pub(crate) fn finish_slot<M: Medium>(
     headers.iter().for_each(|bytes| hash(bytes));
     for segment in &mut slot.segments {
         let extent = segment.extent();
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = Crc::new();
         let mut ones = 0;
         visit_table_bytes(medium, extent.table(0), extent.pages, |bytes| {
             hash(bytes);

@@ -11,6 +11,7 @@ use crate::format::{
     table_bytes, validate_extents,
 };
 use crate::geometry::{CellKind, MAX_ROWS, PAGE_BYTES};
+use crate::hash::Crc;
 use crate::hash::{Hasher, Key};
 use crate::storage::ReadMedium;
 
@@ -110,8 +111,10 @@ fn newest_slot(slots: &[Vec<u8>; 2], superblock: &Superblock) -> Result<(Slot, b
             Err(error) => return Err(error),
         }
     }
-    valid.sort_by_key(|slot| slot.sequence);
-    if let [older, newer] = &valid[..] {
+    if let [older, newer] = &mut valid[..] {
+        if older.sequence > newer.sequence {
+            std::mem::swap(older, newer);
+        }
         older.expect_next(newer)?;
     }
     let Some(newest) = valid.pop() else { return Err(Error::NoSlot) };
@@ -249,7 +252,7 @@ pub(crate) fn visit_table_until(
 /// The check of a segment's current page table, whose bytes come in parts: whole entries each (F-36).
 #[derive(Clone, Debug)]
 pub(crate) struct TableCheck {
-    crc: crc32fast::Hasher,
+    crc: Crc,
     /// The pages whose entries are still to come.
     pages: Range<u64>,
     ones: u64,
@@ -257,7 +260,7 @@ pub(crate) struct TableCheck {
 
 impl TableCheck {
     pub(crate) fn new(segment: &SegmentRecord) -> Self {
-        TableCheck { crc: crc32fast::Hasher::new(), pages: 0..segment.extent().pages, ones: 0 }
+        TableCheck { crc: Crc::new(), pages: 0..segment.extent().pages, ones: 0 }
     }
 
     /// Takes the next bytes and shows their entries, until `visit` breaks it off.

@@ -59,7 +59,8 @@ impl PageCheck {
         pages
     }
 
-    fn sort(&mut self) {
+    /// Puts pages that were taken in any order into theirs.
+    pub(crate) fn sort(&mut self) {
         for pages in [&mut self.unverifiable, &mut self.busy, &mut self.damaged, &mut self.lost] {
             pages.sort_unstable();
         }

@@ -59,6 +59,7 @@ pub(crate) mod offsets {
 
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
+use crate::hash::crc_of;
 
 /// Offset of slot 0 and of slot 1 (F-3).
 pub(crate) const SLOT_OFFSETS: [u64; 2] =
@@ -119,7 +120,7 @@ pub(crate) fn first_extent(superblock: &Superblock, geometry: &Geometry) -> Exte
 
 /// CRC-32 of a superblock's or slot's bytes without the CRC itself (F-4).
 fn header_crc(bytes: &[u8]) -> u32 {
-    crc32fast::hash(&bytes[..CRC_OFFSET])
+    crc_of(&bytes[..CRC_OFFSET])
 }
 
 /// The first byte from `start` that should be zero and is not.

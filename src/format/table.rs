@@ -3,6 +3,7 @@
 use byteorder::{ByteOrder, LittleEndian as Le};
 
 use crate::geometry::{CellKind, Geometry, MAX_ROWS, PAGE_BYTES};
+use crate::hash::crc_of;
 pub(crate) use crate::sealed::EMPTY_PAGE_CRC;
 use crate::sealed::{Header, PageBytes};
 
@@ -39,7 +40,7 @@ impl PageEntry {
             CellKind::Counting => words.map(counters_in_use).sum(),
             CellKind::Sealed => unreachable!("a sealed page does not tell its number of keys"),
         };
-        PageEntry { crc: crc32fast::hash(page), ones }
+        PageEntry { crc: crc_of(page), ones }
     }
 
     /// Whether this is the entry of a page of cells of a kind.
@@ -48,7 +49,7 @@ impl PageEntry {
             CellKind::Plain | CellKind::Counting => *self == Self::of(page, cells),
             CellKind::Sealed => {
                 let sound = |page: &PageBytes| Header::decode_with_keys(page, self.ones).is_ok();
-                self.crc == crc32fast::hash(page) && page.try_into().is_ok_and(sound)
+                self.crc == crc_of(page) && page.try_into().is_ok_and(sound)
             }
         }
     }
@@ -95,7 +96,7 @@ pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
         bytes.copy_from_slice(&entry.encode());
         ones += u64::from(entry.ones);
     }
-    let crc = crc32fast::hash(&bytes);
+    let crc = crc_of(&bytes);
     (bytes, crc, ones)
 }
 

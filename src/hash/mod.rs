@@ -4,10 +4,12 @@
 //! call than for the hashing; keys of up to 64 bytes take a twin of our own, held equal to
 //! the crate bit for bit by the tests. In a keyed file it is SipHash-2-4 under a secret ([`Key`]).
 
+mod crc;
 mod encoding;
 mod key;
 mod sip;
 
+pub(crate) use crc::{Crc, crc_of};
 pub use encoding::{EncodedNumber, Encoding};
 pub use key::Key;
 pub(crate) use key::fingerprint;

@@ -21,7 +21,8 @@ impl LoosePage {
         LoosePage(page)
     }
 
-    fn word(&self, word: usize) -> u64 {
+    /// A word of it.
+    pub(crate) fn word(&self, word: usize) -> u64 {
         u64::from_le(self.0[word % self.0.len()].load(Ordering::Relaxed))
     }
 }

@@ -71,7 +71,7 @@ struct Round {
 impl Asking {
     pub(super) fn new(shared: Arc<Shared>, hashes: Vec<u64>) -> Self {
         let mut order: Vec<usize> = (0..hashes.len()).collect();
-        order.sort_by_key(|&at| hashes[at]);
+        order.sort_unstable_by_key(|&at| hashes[at]);
         let answers = vec![Answer::Absent; hashes.len()];
         Asking { shared, hashes, order, done: 0, answers, round: None }
     }
@@ -131,6 +131,9 @@ impl Task for Asking {
     type Output = Vec<Answer>;
 
     fn step(&mut self) -> Result<Step<Vec<Answer>>> {
+        if let Some(held) = self.shared.held() {
+            return Ok(Step::Done(self.hashes.iter().map(|&hash| held.ask(hash)).collect()));
+        }
         while self.done < self.order.len() {
             let mut round = match self.round.take() {
                 Some(round) => round,

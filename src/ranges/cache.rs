@@ -1,6 +1,6 @@
 //! Pages that were read and checked, as many as are worth keeping.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::kernel::loose::LoosePage;
@@ -24,9 +24,9 @@ pub(super) type PageNumber = (usize, u64);
 /// The last pages that were read.
 #[derive(Default)]
 pub(super) struct Cache {
-    pages: HashMap<PageNumber, Arc<Judged>>,
+    pages: BTreeMap<PageNumber, Arc<Judged>>,
     /// Pages of the page tables.
-    tables: HashMap<PageNumber, Arc<Vec<u8>>>,
+    tables: BTreeMap<PageNumber, Arc<Vec<u8>>>,
     /// In the order in which they came; true for those of tables.
     order: VecDeque<(bool, PageNumber)>,
 }

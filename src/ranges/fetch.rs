@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::file::{Headers, JournalContents, PageJudge, Verdict};
 use crate::format::{BootId, ENTRY_BYTES, JOURNAL_OFFSET, PageEntry, State};
 use crate::geometry::PAGE_BYTES;
+use crate::hash::crc_of;
 use crate::kernel::loose::LoosePage;
 
 /// Entries in a page of a page table.
@@ -44,14 +45,14 @@ enum Stage {
 }
 
 impl Fetch {
-    /// The pages of a file with these numbers.
+    /// The pages of a file with these numbers, each once.
     pub(super) fn new(shared: Arc<Shared>, wanted: impl IntoIterator<Item = PageNumber>) -> Self {
         let pieces = Pieces::new(shared.length);
-        let wanted = wanted.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let wanted = wanted.into_iter().collect();
         Fetch { shared, wanted, pieces, stage: Stage::Pages, judged: Vec::new() }
     }
 
-    /// The pages, in the order of their numbers.
+    /// The pages, in any order.
     pub(super) fn step(&mut self) -> Result<Step<Vec<Fetched>>> {
         loop {
             match &mut self.stage {
@@ -97,7 +98,6 @@ impl Fetch {
                     let doubtful = std::mem::take(doubtful);
                     let (exact, others) = self.judge(&doubtful, journal.as_ref())?;
                     self.judged.extend(exact.into_iter().chain(others));
-                    self.judged.sort_by_key(|found| found.number);
                     return Ok(Step::Done(std::mem::take(&mut self.judged)));
                 }
             }
@@ -115,7 +115,8 @@ impl Fetch {
     fn need(&mut self, pages: &[PageNumber]) -> Vec<Range<u64>> {
         let shared = &self.shared;
         let cache = shared.cache();
-        let tables: BTreeSet<PageNumber> = pages.iter().map(|&it| table_page(it)).collect();
+        let mut tables = BTreeSet::new();
+        tables.extend(pages.iter().map(|&it| table_page(it)));
         let tables = tables.into_iter().filter(|&table| cache.table(table).is_none());
         let tables = tables.map(|table| table_range(shared, table));
         let data = pages.iter().map(|&page| data_range(shared, page));
@@ -171,7 +172,7 @@ impl Fetch {
             unreachable!("all entries were read")
         };
         let (segment, page) = number;
-        if crc32fast::hash(&bytes) != self.shared.tables[segment][page as usize] {
+        if crc_of(&bytes) != self.shared.tables[segment][page as usize] {
             return Err(Error::Changed);
         }
         let bytes = Arc::new(bytes);

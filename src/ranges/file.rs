@@ -1,11 +1,12 @@
 //! A file that was opened, and what its tasks share.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::asking::Asking;
 use super::cache::Cache;
 use super::listing::Listing;
+use super::loading::{Held, Loaded, Loading};
 use super::verifying::Verifying;
 use crate::error::Result;
 use crate::file::{JournalContents, Snapshot};
@@ -15,8 +16,8 @@ use crate::report::{Health, Inspection, inspect_snapshot};
 
 /// A file whose headers and page tables were read; made by [`Opening`](super::Opening).
 ///
-/// It holds no data but for the pages that were last asked for, 16 MiB at most. Copies of it share
-/// them.
+/// It holds no data but for the pages that were last asked for, 16 MiB at most, unless all were
+/// [loaded](Self::load). Copies of it share them.
 #[derive(Clone)]
 pub struct RangeFile {
     shared: Arc<Shared>,
@@ -33,11 +34,23 @@ pub(super) struct Shared {
     /// The secret of a keyed file.
     pub(super) key: Option<Key>,
     cache: Mutex<Cache>,
+    /// All pages, once they were loaded.
+    held: OnceLock<Held>,
 }
 
 impl Shared {
     pub(super) fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All pages, if they were loaded.
+    pub(super) fn held(&self) -> Option<&Held> {
+        self.held.get()
+    }
+
+    pub(super) fn hold(&self, held: Held) {
+        // Loaded twice, they are the same.
+        let _ = self.held.set(held);
     }
 
     /// The segments, oldest first.
@@ -59,8 +72,9 @@ impl RangeFile {
         tables: Vec<Vec<u32>>,
         key: Option<Key>,
     ) -> Self {
-        let cache = Mutex::default();
-        RangeFile { shared: Arc::new(Shared { length, headers, snapshot, tables, key, cache }) }
+        let (cache, held) = (Mutex::default(), OnceLock::new());
+        let shared = Shared { length, headers, snapshot, tables, key, cache, held };
+        RangeFile { shared: Arc::new(shared) }
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -138,6 +152,19 @@ impl RangeFile {
     /// its first; the segments from the oldest. An error unless all of them are there.
     pub fn list_pages(&self, segment: usize, pages: Range<u64>) -> Result<Listing> {
         Listing::new(self.shared(), segment, pages)
+    }
+
+    /// A task that brings all pages into memory, each checked: look-ups read nothing from then on, and
+    /// take no longer than in a [`Reader`](crate::Reader).
+    pub fn load(&self) -> Loading {
+        Loading::new(self.shared())
+    }
+
+    /// The file with all of its pages, if they were [loaded](Self::load); an error in a keyed file that
+    /// was opened without its secret.
+    pub fn loaded(&self) -> Result<Option<Loaded<'_>>> {
+        let Some(held) = self.shared.held() else { return Ok(None) };
+        Ok(Some(Loaded { hasher: self.hasher()?, held }))
     }
 
     /// A task that reads the whole file and checks every page, as

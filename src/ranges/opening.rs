@@ -12,6 +12,7 @@ use crate::file::{Headers, Snapshot, TableCheck, TableCount};
 use crate::format::{JOURNAL_OFFSET, table_bytes};
 use crate::geometry::PAGE_BYTES;
 use crate::hash::Key;
+use crate::hash::crc_of;
 use crate::plan::Occupancy;
 use crate::report::Health;
 
@@ -185,7 +186,7 @@ impl Tables {
                     ControlFlow::Continue(())
                 };
                 let _ = check.take(segment, &bytes, &mut add)?;
-                crcs_here.extend(bytes.chunks(PAGE_BYTES as usize).map(crc32fast::hash));
+                crcs_here.extend(bytes.chunks(PAGE_BYTES as usize).map(crc_of));
                 *at += bytes.len() as u64;
                 // Headers stay, for when they are compared.
                 pieces.forget_from(JOURNAL_OFFSET.max(FIRST));

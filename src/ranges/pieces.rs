@@ -65,11 +65,16 @@ impl Pieces {
     /// Asks for ranges. Those of them that are at hand are not asked for again.
     pub(super) fn need(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
         let end = |range: &Range<u64>| range.end.min(self.length);
-        let missing = ranges.into_iter().filter_map(|range| self.gap(range.start..end(&range)));
-        let mut missing: Vec<Range<u64>> = missing.collect();
-        missing.sort_by_key(|range| range.start);
+        let mut missing: BTreeMap<u64, u64> = BTreeMap::new();
+        for range in ranges {
+            if let Some(gap) = self.gap(range.start..end(&range)) {
+                let last = missing.entry(gap.start).or_default();
+                *last = gap.end.max(*last);
+            }
+        }
         let mut needed: Vec<Range<u64>> = Vec::new();
-        for range in missing {
+        for (start, end) in missing {
+            let range = start..end;
             match needed.last_mut() {
                 Some(last)
                     if range.start <= last.end.saturating_add(GAP)

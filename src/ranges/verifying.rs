@@ -55,7 +55,9 @@ impl Verifying {
             }
             let (segment, page) = self.next;
             let Some(record) = self.shared.segments().get(segment) else {
-                return Ok(Step::Done(std::mem::take(&mut self.checks)));
+                let mut checks = std::mem::take(&mut self.checks);
+                checks.iter_mut().for_each(PageCheck::sort);
+                return Ok(Step::Done(checks));
             };
             let end = record.geometry.pages().min(page + ROUND);
             let wanted = (page..end).map(|page| (segment, page));

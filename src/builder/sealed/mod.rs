@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::file::write_table_part;
 use crate::format::{Extent, PageEntry};
 use crate::geometry::PAGE_BYTES;
+use crate::hash::crc_of;
 use crate::kernel::sealed::PageOutcome;
 use crate::storage::Medium;
 use crate::sync::Task;
@@ -231,10 +232,8 @@ fn count_distinct<'a>(pieces: impl IntoIterator<Item = &'a mut [u64]>, threads: 
 pub(super) fn write_pages<M: Medium>(medium: &M, extent: &Extent, run: &PageRun<'_>) -> Result<()> {
     let start = extent.data() + run.first * PAGE_BYTES;
     medium.write_at(run.pages.as_flattened(), start).map_err(Error::io("write the new file"))?;
-    let entry = |(page, outcome): (&_, &PageOutcome)| PageEntry {
-        crc: crc32fast::hash(page),
-        ones: outcome.keys,
-    };
+    let entry =
+        |(page, outcome): (&_, &PageOutcome)| PageEntry { crc: crc_of(page), ones: outcome.keys };
     let entries: Vec<PageEntry> =
         run.pages.iter().map(|page| &page[..]).zip(run.outcomes).map(entry).collect();
     write_table_part(medium, extent, run.first, &entries)

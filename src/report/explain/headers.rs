@@ -10,6 +10,7 @@ use crate::format::{
     with_ends,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::hash::crc_of;
 use crate::random::uuid_text;
 
 /// What the rest of the walk needs from the superblock, sound or not.
@@ -206,7 +207,7 @@ impl Explainer<'_> {
 
 /// What the CRC of a header says, and the first rule it breaks.
 fn verdict(bytes: &[u8], error: Option<&Error>) -> String {
-    let found = crc32fast::hash(&bytes[..CRC_OFFSET]);
+    let found = crc_of(&bytes[..CRC_OFFSET]);
     match (found == Le::read_u32(&bytes[CRC_OFFSET..]), error) {
         (false, _) => format!("wrong: the bytes give {found:#010x}"),
         (true, None) => "right".into(),

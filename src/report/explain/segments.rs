@@ -1,5 +1,7 @@
 //! Page tables and data.
 
+use std::collections::BTreeMap;
+
 use super::headers::Parameters;
 use super::{DataPages, Detail, Explainer, Verification, Walk, span};
 use crate::error::Error;
@@ -9,6 +11,7 @@ use crate::format::{
     validate_extents,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::hash::Crc;
 use crate::sealed::Header;
 use crate::sealed::header::HEADER_BYTES;
 
@@ -36,7 +39,7 @@ impl Explainer<'_> {
     /// All segments, in the order of their places; tells where the file should end.
     pub(super) fn segments(&mut self, slot: &Slot, parameters: &Parameters) -> Walk<u64> {
         let mut segments: Vec<(usize, &SegmentRecord)> = slot.segments.iter().enumerate().collect();
-        segments.sort_by_key(|(_, segment)| segment.offset);
+        segments.sort_unstable_by_key(|(index, segment)| (segment.offset, *index));
         let open = slot.state == State::Open;
         let superblock = parameters.superblock.as_ref().filter(|_| open);
         // Records name the regions of their segments.
@@ -109,7 +112,7 @@ impl Explainer<'_> {
     fn table_verdict(&self, segment: &SegmentRecord, extent: Extent) -> Walk<(bool, String)> {
         let start = extent.table(segment.table);
         let length = table_bytes(extent.pages);
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = Crc::new();
         let mut bytes = vec![0; (CHUNK_PAGES * PAGE_BYTES).min(length) as usize];
         let mut pages = 0..extent.pages;
         let mut at = 0;
@@ -243,7 +246,7 @@ impl Explainer<'_> {
         let Some(known) = known else {
             return self.pages(&name, extent, cells, (Page::Unread, 0, extent.pages));
         };
-        let mut doubtful: Vec<(u64, Page)> = Vec::new();
+        let mut doubtful = BTreeMap::new();
         for (pages, what) in [
             (&known.pages_damaged, Page::Damaged),
             (&known.pages_unverifiable, Page::Unverifiable),
@@ -252,7 +255,7 @@ impl Explainer<'_> {
             let here = pages.iter().filter_map(|page| page.checked_sub(first));
             doubtful.extend(here.filter(|page| *page < extent.pages).map(|page| (page, what)));
         }
-        doubtful.sort_by_key(|(page, _)| *page);
+        let doubtful: Vec<(u64, Page)> = doubtful.into_iter().collect();
         let sound = if known.health == Health::Clean { Page::Exact } else { Page::Journalled };
         let mut next = 0;
         for same in doubtful.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1) {
