@@ -55,6 +55,7 @@ fn kinds(keys: u64) -> Vec<(&'static str, Options)> {
         ("growing, 10 segments", options().capacity(keys.div_ceil(1023)).grow()),
         ("rotating, 2 generations", rotating(2)),
         ("rotating, 8 generations", rotating(8)),
+        ("plain, with the memory of counting", options().capacity(4 * keys)),
         ("counting", options().capacity(keys).kind(CellKind::Counting)),
     ]
 }

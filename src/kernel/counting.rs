@@ -3,7 +3,7 @@
 use super::batch::ahead;
 use super::portable::{Drawn, GROUP, cell_in_line};
 use super::{Cells, LINE_WORDS};
-use crate::geometry::{LINE_BLOCK_CELLS, Layout};
+use crate::geometry::{LINE_BLOCK_CELLS, Layout, MAX_ROWS};
 use crate::storage::{Map, prefetch};
 
 /// Words of a block of the `line` layout, whose counters lie in neighbouring cache lines.
@@ -45,6 +45,23 @@ impl<Q: Map> Cells<Q> {
             left -= group;
         }
         true
+    }
+
+    /// The address of each row's counter; those behind the last row are 0.
+    #[inline]
+    pub(crate) fn counter_addresses(&self, hash: u64) -> [u64; MAX_ROWS as usize] {
+        let rows = self.geometry.row_count() as usize;
+        let mut addresses = [0; MAX_ROWS as usize];
+        if self.geometry.layout() == Layout::Line {
+            let block = self.geometry.block(hash) * LINE_BLOCK_CELLS;
+            for (row, address) in addresses.iter_mut().enumerate().take(rows) {
+                *address = block + cell_in_line(self, hash, row) as u64;
+            }
+        } else {
+            let mut drawn = Drawn::new(self, hash);
+            addresses.iter_mut().take(rows).for_each(|address| *address = drawn.next_address());
+        }
+        addresses
     }
 
     /// Asks for the memory of a look-up.

@@ -33,9 +33,9 @@ struct Group {
 
 impl<M: Medium> Engine<M> {
     /// The regions that may hold a hash, newest first.
-    fn holders(&self, hash: u64) -> Vec<usize> {
-        let holds = |&region: &usize| self.segments.get(region).seen().contains(hash);
-        self.segments.order().filter(holds).collect()
+    fn holders(&self, hash: u64) -> impl Iterator<Item = usize> {
+        let holds = move |&region: &usize| self.segments.get(region).seen().contains(hash);
+        self.segments.order().filter(holds)
     }
 
     /// The stripe under which the counters of a hash change. Where they may be in several segments,
@@ -69,25 +69,29 @@ impl<M: Medium> Engine<M> {
         loop {
             let added = self.change(hash, || {
                 let newest = self.segments.active().newest;
-                let holders = self.holders(hash);
+                let holder = match self.superblock.shape() {
+                    // The counters tell, which are looked at below.
+                    Shape::Fixed => None,
+                    Shape::Growing | Shape::Rotating(_) => self.holders(hash).next(),
+                };
                 // A key that an older segment holds is counted there, where its removal will look.
                 // A rotating filter counts in the newest: the older ones are going to be dropped.
                 let region = match self.superblock.shape() {
-                    Shape::Rotating(_) => newest,
-                    _ => holders.first().copied().unwrap_or(newest),
+                    Shape::Growing => holder.unwrap_or(newest),
+                    Shape::Fixed | Shape::Rotating(_) => newest,
                 };
-                let held = holders.contains(&region);
+                let Some(planned) = self.plan_change(hash, region, false) else {
+                    unreachable!("counters can always go up")
+                };
+                let held = planned.was_in();
                 if !held && !self.reserve_place() {
                     return Ok(Added::Full);
                 }
-                let Some(change) = self.plan_change(hash, region, false) else {
-                    unreachable!("counters can always go up")
-                };
-                self.make_change(change);
+                self.make_change(&planned);
                 if !held {
                     self.segments.get(region).keys.fetch_add(1, Ordering::Relaxed);
                 }
-                Ok(if holders.is_empty() { Added::New } else { Added::Known })
+                Ok(if held || holder.is_some() { Added::Known } else { Added::New })
             })?;
             match added {
                 Added::New => return Ok(true),
@@ -101,15 +105,22 @@ impl<M: Medium> Engine<M> {
     /// Takes one from the counters of a hash.
     pub(crate) fn remove_hash(&self, hash: u64) -> Result<()> {
         self.change(hash, || {
-            let region = match self.holders(hash)[..] {
-                [] => return Err(Error::NotPresent),
-                [region] => region,
-                _ => return Err(Error::Ambiguous),
+            let region = match self.superblock.shape() {
+                // The counters tell, which are looked at below.
+                Shape::Fixed => 0,
+                Shape::Growing | Shape::Rotating(_) => {
+                    let mut holders = self.holders(hash);
+                    let region = holders.next().ok_or(Error::NotPresent)?;
+                    if holders.next().is_some() {
+                        return Err(Error::Ambiguous);
+                    }
+                    region
+                }
             };
-            let change = self.plan_change(hash, region, true).ok_or(Error::NotPresent)?;
-            self.make_change(change);
+            let planned = self.plan_change(hash, region, true).ok_or(Error::NotPresent)?;
+            self.make_change(&planned);
             let segment = self.segments.get(region);
-            if !segment.seen().contains(hash) {
+            if !planned.is_in() {
                 segment.keys.fetch_sub(1, Ordering::Relaxed);
                 if self.limit.is_some() && region == self.segments.active().newest {
                     self.filled.fetch_sub(1, Ordering::Relaxed);
@@ -129,40 +140,37 @@ impl<M: Medium> Engine<M> {
 
     /// The change of a hash in a region, with the values that its counters have now; `None` if one of
     /// them cannot go down.
-    fn plan_change(&self, hash: u64, region: usize, removal: bool) -> Option<Change> {
+    fn plan_change(&self, hash: u64, region: usize, removal: bool) -> Option<PlannedChange> {
         let cells = self.segments.get(region).seen();
-        let geometry = cells.geometry();
+        let (rows, flat) =
+            (cells.geometry().row_count(), cells.geometry().layout() == Layout::Flat);
         let mut change = Change::new(hash, region, removal);
-        // In `flat`, two rows may take the same counter: the second goes on from the first.
-        let mut addresses = [0; MAX_ROWS as usize];
-        for row in 0..geometry.row_count() {
-            let address = geometry.address(hash, row);
-            addresses[row as usize] = address;
-            let same = |&before: &u32| addresses[before as usize] == address;
-            let before = match geometry.layout() {
-                Layout::Flat => (0..row).rev().find(same),
-                _ => None,
-            };
-            let old = match before {
+        let addresses = cells.counter_addresses(hash);
+        for row in 0..rows {
+            let address = addresses[row as usize];
+            // In `flat`, two rows may take the same counter: the second goes on from the first.
+            let same = |&before: &u32| flat && addresses[before as usize] == address;
+            let old = match (0..row).rev().filter(|_| flat).find(same) {
                 Some(before) => change.apply(change.old(before))?,
                 None => cells.counter(address),
             };
             change.apply(old)?;
             change.set_old(row, old);
         }
-        Some(change)
+        Some(PlannedChange { change, addresses, rows })
     }
 
     /// Logs a change, and makes it where this handle looks. Called with the stripe of the hash held.
-    fn make_change(&self, change: Change) {
-        let record = Record::Change(change);
+    fn make_change(&self, planned: &PlannedChange) {
+        let PlannedChange { change, .. } = planned;
+        let record = Record::Change(*change);
         if !self.journal.log_change(record) {
             lock(&self.spill).push(record);
         }
         let segment = self.segments.get(change.region as usize);
-        self.count_cells(&change, segment.data.geometry().row_count());
+        self.count_cells(change, planned.rows);
         let cells = segment.seen();
-        for (word, shift, new) in counters_of(cells.geometry(), &change) {
+        for (word, shift, new) in planned.counters() {
             let before = cells.words().load(word);
             cells.store(word, (before & !(15 << shift)) | (u64::from(new) << shift));
         }
@@ -367,6 +375,34 @@ impl<M: Medium> Engine<M> {
                 }
             }
         }
+    }
+}
+
+/// A change with the counters that it is of.
+struct PlannedChange {
+    change: Change,
+    addresses: [u64; MAX_ROWS as usize],
+    rows: u32,
+}
+
+impl PlannedChange {
+    /// Whether no counter was 0 before.
+    fn was_in(&self) -> bool {
+        (0..self.rows).all(|row| self.change.old(row) > 0)
+    }
+
+    /// Whether no counter is 0 afterwards.
+    fn is_in(&self) -> bool {
+        self.counters().all(|(.., new)| new > 0)
+    }
+
+    /// The word of each counter, how far it is shifted in it, and its new value.
+    fn counters(&self) -> impl Iterator<Item = (usize, u32, u8)> {
+        let counter = |row: u32| {
+            let (word, shift) = counter_place(self.addresses[row as usize]);
+            Some((word, shift, self.change.apply(self.change.old(row))?))
+        };
+        (0..self.rows).filter_map(counter)
     }
 }
 
