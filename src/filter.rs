@@ -2,6 +2,7 @@
 
 mod batch;
 mod figures;
+mod name;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

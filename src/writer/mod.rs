@@ -158,6 +158,11 @@ fn restore_slots<M: Medium>(medium: &M) -> Result<()> {
 }
 
 impl<M: Medium> Engine<M> {
+    /// What the file is in.
+    pub(crate) fn medium(&self) -> &M {
+        &self.medium
+    }
+
     /// Opens a medium for writing: recovers what a crash left. A file that was closed in good order
     /// is left as it is until the first change.
     ///

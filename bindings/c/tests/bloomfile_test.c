@@ -249,6 +249,36 @@ static void batches(void)
     OK(bloomfile_options_free(options));
 }
 
+/* docs/encoding.md: the same keys have the same hashes everywhere. */
+static void hashes_are_those_of_every_language(void)
+{
+    static const struct {
+        const char *key;
+        size_t length;
+        uint64_t seed, hash;
+    } vectors[] = {
+        {"", 0, 0, 0xc920ca43256fdcb9},
+        {"a", 1, 0, 0x29c401b26a16e94d},
+        {"bloomfile", 9, 0, 0x9322d68f0acbbe55},
+        {"to be or not to be", 18, 0, 0x1b993a826f4ae575},
+        {"bloomfile", 9, 1, 0xd8c77dfcccbd6d11},
+        {"\x11\0\0\0\0\0\0\0", 8, 0, 0x191f0098435ebf97},
+        {"\0\0\0\0\0\0\0\x11", 8, 0, 0x512d678a81ae59c0},
+        {"-17", 3, 0, 0x13d0f3e2975d93d5},
+    };
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        bloomfile_options *options = options_for(10, 0.01);
+        bloomfile_builder *builder = NULL;
+        uint64_t hash = 0;
+        OK(bloomfile_options_set_seed(options, vectors[i].seed));
+        OK(bloomfile_builder_start(options, at("vectors"), &builder));
+        OK(bloomfile_builder_hash(builder, vectors[i].key, vectors[i].length, &hash));
+        CHECK(hash == vectors[i].hash);
+        OK(bloomfile_builder_abandon(builder));
+        OK(bloomfile_options_free(options));
+    }
+}
+
 static void builders(void)
 {
     bloomfile_options *options = options_for(100, 0.01);
@@ -813,6 +843,7 @@ int main(void)
     versions();
     a_filter_is_written_and_read();
     batches();
+    hashes_are_those_of_every_language();
     builders();
     every_kind();
     keyed_files();
