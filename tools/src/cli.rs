@@ -4,9 +4,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    AddArgs, BenchArgs, BuildArgs, CheckArgs, CompactArgs, CompareArgs, CompletionsArgs,
-    CreateArgs, ExportArgs, InspectArgs, IntersectArgs, JoinArgs, KeygenArgs, ManArgs, MergeArgs,
-    PlanArgs, RemoveArgs, RepairArgs, RotateArgs, ShrinkArgs, VerifyArgs, WhichArgs,
+    AddArgs, ApplyArgs, BenchArgs, BuildArgs, CheckArgs, CompactArgs, CompareArgs, CompletionsArgs,
+    CreateArgs, DeltaArgs, ExportArgs, InspectArgs, IntersectArgs, JoinArgs, KeygenArgs, ManArgs,
+    MergeArgs, PlanArgs, PublishArgs, PullArgs, RemoveArgs, RepairArgs, RotateArgs, ShrinkArgs,
+    VerifyArgs, WhichArgs,
 };
 
 /// A Bloom filter in a file: ask whether a key may be in a set, before you ask something slow.
@@ -74,6 +75,14 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     /// Make the plain filter of a counting one
     Export(ExportArgs),
+    /// Make what turns one version of a filter into another
+    Delta(DeltaArgs),
+    /// Make the new version of a filter out of the old one and a delta
+    Apply(ApplyArgs),
+    /// Put a filter where other hosts pull it from, with what changed in it
+    Publish(PublishArgs),
+    /// Get a published filter, or what changed in it since
+    Pull(PullArgs),
     /// Show how two filters relate: keys in common, bits, pages
     Compare(CompareArgs),
     /// Print, for each key, the filters that may hold it

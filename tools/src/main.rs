@@ -9,6 +9,7 @@ mod options;
 mod output;
 mod pending;
 mod platform;
+mod publication;
 mod text;
 mod units;
 

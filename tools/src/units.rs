@@ -49,6 +49,20 @@ impl Amount {
     }
 }
 
+/// Time between two things: `30s`, `5m`, `1h`, `2d`; a number alone is seconds.
+pub(crate) fn parse_interval(text: &str) -> Result<std::time::Duration, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3_600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = number.parse().ok().filter(|&number| number > 0);
+    let seconds = number.and_then(|number| number.checked_mul(unit));
+    seconds.map(std::time::Duration::from_secs).ok_or_else(|| "write 30s, 5m, 1h or 2d".into())
+}
+
 /// A share, or a number of at least 1 (or 0).
 pub(crate) fn parse_amount(text: &str) -> Result<Amount, String> {
     if let Ok(number) = parse_count(text) {

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 mod add;
+mod apply;
 mod bench;
 mod build;
 mod check;
@@ -8,6 +9,7 @@ mod compact;
 mod compare;
 mod completions;
 mod create;
+mod delta;
 mod derive;
 mod export;
 mod inspect;
@@ -19,6 +21,8 @@ mod man;
 mod merge;
 mod part;
 mod plan;
+mod publish;
+mod pull;
 mod remove;
 mod repair;
 mod resume;
@@ -30,6 +34,7 @@ mod wording;
 mod writing;
 
 pub(crate) use add::AddArgs;
+pub(crate) use apply::ApplyArgs;
 pub(crate) use bench::BenchArgs;
 pub(crate) use build::BuildArgs;
 pub(crate) use check::CheckArgs;
@@ -37,6 +42,7 @@ pub(crate) use compact::CompactArgs;
 pub(crate) use compare::CompareArgs;
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use create::CreateArgs;
+pub(crate) use delta::DeltaArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use inspect::InspectArgs;
 pub(crate) use intersect::IntersectArgs;
@@ -45,6 +51,8 @@ pub(crate) use keygen::KeygenArgs;
 pub(crate) use man::ManArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use plan::PlanArgs;
+pub(crate) use publish::PublishArgs;
+pub(crate) use pull::PullArgs;
 pub(crate) use remove::RemoveArgs;
 pub(crate) use repair::RepairArgs;
 pub(crate) use rotate::RotateArgs;
@@ -69,6 +77,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         | Command::Join(_)
         | Command::Shrink(_)
         | Command::Compact(_)
+        | Command::Delta(_)
+        | Command::Apply(_)
+        | Command::Publish(_)
+        | Command::Pull(_)
         | Command::Export(_) => true,
         Command::Inspect(args) => args.html.is_some(),
         Command::Man(args) => args.out.is_some(),
@@ -98,6 +110,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Shrink(args) => shrink::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Delta(args) => delta::run(&args),
+        Command::Apply(args) => apply::run(&args),
+        Command::Publish(args) => publish::run(&args),
+        Command::Pull(args) => pull::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Which(args) => which::run(args),
     }

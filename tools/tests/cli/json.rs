@@ -106,6 +106,10 @@ fn the_fields_are_those_documented() {
         ("inspect --json h.bloom", "inspect"),
         ("create --json i.bloom -n 9 -p 1% --kind counting", "create"),
         ("export --json -o j.bloom i.bloom", DERIVED),
+        ("delta --json a.bloom a.bloom -o b.delta", "delta, apply"),
+        ("apply --json b.delta a.bloom -o m.bloom", "delta, apply"),
+        ("publish --json a.bloom site", "publish"),
+        ("pull --json site n.bloom", "pull"),
     ] {
         let mut documented = documented(section);
         documented.retain(|field| {

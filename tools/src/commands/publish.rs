@@ -1,0 +1,316 @@
+//! `bloomfile publish`: a folder from which other hosts pull a filter and what changed in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bloomfile::ops::DeltaOperation;
+use bloomfile::report::Inspection;
+use clap::Args;
+use serde::Serialize;
+
+use super::delta::with_progress;
+use crate::failure::{Failure, Result};
+use crate::options::PrintArgs;
+use crate::pending::Target;
+use crate::publication::{
+    Delta, Item, MANIFEST, Manifest, PUBLISHED, SIGNATURE, Signer, Version, head_of,
+};
+use crate::{output, text, units};
+
+/// Where a snapshot is made before it has a name.
+const UNFINISHED: &str = ".unfinished.bloom";
+
+/// Room for metadata in a file (format-spec.md, F-27).
+const MOST_METADATA_BYTES: usize = 1_916;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+FOLDER gets a snapshot of FILE under a name of its own, the delta that leads to it from the version
+before, and, last of all, manifest.json, which names them with their hashes. Any web server or object
+store can serve it as it is. Nothing that others may be reading is changed; what no version needs any
+more is removed when the next one is published. FILE may be in use.
+
+Exit status: 0 published, 1 nothing new, 2 error.
+
+Examples:
+  bloomfile publish words.bloom /var/www/words
+  minisign -G -W -p words.pub -s words.key
+  bloomfile publish words.bloom /var/www/words --sign words.key
+  bloomfile pull https://example.org/words words.bloom --verify-key words.pub")]
+pub(crate) struct PublishArgs {
+    /// The filter
+    pub(crate) file: PathBuf,
+
+    /// The folder to publish it in
+    pub(crate) folder: PathBuf,
+
+    /// Versions that deltas lead from; those who have an older one pull the snapshot
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    keep: usize,
+
+    /// Sign the manifest with a secret key of minisign; its password, if it has one, is read from
+    /// BLOOMFILE_SIGN_PASSWORD
+    #[arg(long, value_name = "KEY_FILE")]
+    sign: Option<PathBuf>,
+
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// The JSON form; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct PublishOutput {
+    schema: u32,
+    folder: String,
+    published: bool,
+    version: u64,
+    snapshot: String,
+    snapshot_bytes: u64,
+    delta: Option<String>,
+    delta_bytes: Option<u64>,
+    versions: usize,
+    signed: bool,
+}
+
+pub(super) fn run(args: &PublishArgs) -> Result<ExitCode> {
+    // Before any work is done for it.
+    let signer = args.sign.as_deref().map(Signer::open).transpose()?;
+    let about =
+        |error| Failure::about(text::path(&args.folder), format!("cannot be used: {error}"));
+    std::fs::create_dir_all(&args.folder).map_err(about)?;
+    let _lock = lock(&args.folder)?;
+    let last = read_manifest(&args.folder.join(MANIFEST))?;
+    let published = publish(args, last.as_ref())?;
+    let Some(manifest) = published else {
+        return report(args, last.as_ref(), None, false);
+    };
+    let bytes = manifest.encode();
+    if let Some(signer) = &signer {
+        let comment = format!("bloomfile manifest, version {}", manifest.version);
+        let signature = signer.sign(&bytes, &comment)?;
+        // First: a manifest without its signature would be refused.
+        write(&args.folder.join(SIGNATURE), &signature)?;
+    }
+    write(&args.folder.join(MANIFEST), &bytes)?;
+    clean(&args.folder, &manifest, last.as_ref());
+    let delta = manifest.deltas.first();
+    report(args, Some(&manifest), delta, true)
+}
+
+fn report(
+    args: &PublishArgs,
+    manifest: Option<&Manifest>,
+    delta: Option<&Delta>,
+    published: bool,
+) -> Result<ExitCode> {
+    let Some(manifest) = manifest else { return Ok(ExitCode::SUCCESS) };
+    let Manifest { version, snapshot, .. } = manifest;
+    if args.print.format.json {
+        output::json(&PublishOutput {
+            schema: 1,
+            folder: args.folder.display().to_string(),
+            published,
+            version: *version,
+            snapshot: snapshot.name.clone(),
+            snapshot_bytes: snapshot.bytes,
+            delta: delta.map(|delta| delta.item.name.clone()),
+            delta_bytes: delta.map(|delta| delta.item.bytes),
+            versions: manifest.versions.len(),
+            signed: args.sign.is_some(),
+        })?;
+    } else if !args.print.quiet {
+        let folder = text::path(&args.folder);
+        if published {
+            let told = match delta {
+                None => "no delta".to_owned(),
+                Some(delta) => {
+                    format!(
+                        "a delta of {} from version {}",
+                        units::size(delta.item.bytes),
+                        delta.from
+                    )
+                }
+            };
+            let size = units::size(snapshot.bytes);
+            output::line(format_args!(
+                "{folder}: version {version}: a snapshot of {size}, {told}"
+            ))?;
+        } else {
+            output::line(format_args!("{folder}: version {version} is current: nothing new"))?;
+        }
+    }
+    Ok(if published { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Makes snapshot and delta of the next version; `None` if nothing differs from the last one.
+fn publish(args: &PublishArgs, last: Option<&Manifest>) -> Result<Option<Manifest>> {
+    let series = last.map_or_else(random_name, |last| last.series.clone());
+    let version = last.map_or(1, |last| last.version + 1);
+    let unfinished = args.folder.join(UNFINISHED);
+    let digest = with_progress(args.print.quiet, |operation| {
+        operation.replace(true).clean_copy(&args.file, &unfinished, 0, |pairs| {
+            pairs.insert(PUBLISHED.into(), format!("{series} {version}"));
+            make_room(pairs);
+        })
+    });
+    let digest = digest.map_err(Failure::file(&args.file))?.to_string();
+    let old = last.map(|last| args.folder.join(&last.snapshot.name));
+    if let Some((last, old)) = last.zip(old.as_deref())
+        && last.current().digest == digest
+        && said(old).is_some_and(|old| said(&unfinished) == Some(old))
+    {
+        remove(&unfinished);
+        return Ok(None);
+    }
+    let head = head_of(&unfinished)?;
+    let mut snapshot = Item::of(&unfinished, String::new())?;
+    snapshot.name = format!("v{version}-{}.bloom", &snapshot.sha256[..16]);
+    let path = args.folder.join(&snapshot.name);
+    std::fs::rename(&unfinished, &path).map_err(|error| {
+        Failure::about(text::path(&path), format!("cannot be given its name: {error}"))
+    })?;
+    let this = Version { version, head, digest };
+    let mut manifest = Manifest::first(series, snapshot, this);
+    if let Some((last, old)) = last.zip(old.as_deref())
+        && let Some(delta) = delta(args, last, old, &path, &manifest)?
+    {
+        manifest.versions.extend(last.versions.iter().cloned());
+        manifest.deltas.push(delta);
+        manifest.deltas.extend(last.deltas.iter().cloned());
+        shorten(&mut manifest, args.keep);
+    }
+    Ok(Some(manifest))
+}
+
+/// Leaves out what a snapshot has no room for: what a merge says of its inputs, which takes all the room
+/// there is, and if that is not enough the number of the version.
+fn make_room(pairs: &mut BTreeMap<String, String>) {
+    for dispensable in ["provenance", PUBLISHED] {
+        let bytes: usize = pairs.iter().map(|(key, value)| 4 + key.len() + value.len()).sum();
+        if bytes > MOST_METADATA_BYTES {
+            pairs.remove(dispensable);
+        }
+    }
+}
+
+/// The delta from the last version; `None` where there is none, or it is no smaller than the snapshot.
+fn delta(
+    args: &PublishArgs,
+    last: &Manifest,
+    old: &Path,
+    new: &Path,
+    manifest: &Manifest,
+) -> Result<Option<Delta>> {
+    if args.keep == 0 {
+        return Ok(None);
+    }
+    let (from, to) = (last.version, manifest.version);
+    let name = format!("v{from}-v{to}-{}.delta", &manifest.snapshot.sha256[..16]);
+    let path = args.folder.join(&name);
+    let made = with_progress(args.print.quiet, |operation: DeltaOperation<'_>| {
+        operation.replace(true).make(old, new, &path)
+    });
+    match made {
+        Ok(made) if made.bytes < manifest.snapshot.bytes => {}
+        Ok(_) => {
+            remove(&path);
+            return Ok(None);
+        }
+        Err(error) => {
+            // Those who have the last version pull the snapshot.
+            output::warn(&args.folder, format_args!("no delta from version {from}: {error}"));
+            return Ok(None);
+        }
+    }
+    let item = Item::of(&path, name)?;
+    Ok(Some(Delta { from, to, item }))
+}
+
+/// Leaves deltas out that no one needs: beyond `keep`, and those with which a chain is longer than the
+/// snapshot.
+fn shorten(manifest: &mut Manifest, keep: usize) {
+    let mut bytes = 0;
+    let most = manifest.snapshot.bytes;
+    let cheaper = manifest.deltas.iter().take_while(|delta| {
+        bytes += delta.item.bytes;
+        bytes < most
+    });
+    let count = cheaper.count().min(keep);
+    manifest.deltas.truncate(count);
+    let known: BTreeSet<u64> = manifest.deltas.iter().map(|delta| delta.from).collect();
+    let current = manifest.version;
+    manifest
+        .versions
+        .retain(|version| version.version == current || known.contains(&version.version));
+}
+
+/// What a snapshot says that is no part of its digest.
+fn said(path: &Path) -> Option<(BTreeMap<String, String>, u64, u64)> {
+    let Inspection { mut metadata, mark, segments, .. } = bloomfile::report::inspect(path).ok()?;
+    metadata.remove(PUBLISHED);
+    metadata.remove("provenance");
+    Some((metadata, mark, segments.iter().map(|segment| segment.adds).sum()))
+}
+
+/// Removes what neither this version nor the last one names: others may be reading by the last one.
+fn clean(folder: &Path, manifest: &Manifest, last: Option<&Manifest>) {
+    let named: BTreeSet<&str> = [Some(manifest), last]
+        .into_iter()
+        .flatten()
+        .flat_map(Manifest::items)
+        .map(|item| item.name.as_str())
+        .collect();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = name.starts_with('v') && (name.ends_with(".bloom") || name.ends_with(".delta"));
+        let numbered = name[1.min(name.len())..].starts_with(|c: char| c.is_ascii_digit());
+        if ours && numbered && !named.contains(name.as_str()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// Removes a file that is of no use any more.
+fn remove(path: &Path) {
+    // It is in no one's way: the next call tries again.
+    let _ = std::fs::remove_file(path);
+}
+
+fn read_manifest(path: &Path) -> Result<Option<Manifest>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Manifest::decode(&bytes).map(Some).map_err(|reason| {
+            Failure::about(text::path(path), format!("{reason}; publish in another folder"))
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::about(text::path(path), format!("cannot be read: {error}"))),
+    }
+}
+
+/// Writes a file at once, in place of another.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    Target::new(path, None, true)?.write(bytes)
+}
+
+/// Keeps another process from publishing in the same folder.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(".lock");
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(|error| {
+        Failure::about(text::path(&path), format!("cannot be written: {error}"))
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(error) => Err(Failure::about(
+            text::path(folder),
+            format!("another process is publishing there ({error}); wait for it"),
+        )),
+    }
+}
+
+/// A name that no other publication has.
+fn random_name() -> String {
+    let word = || std::hash::RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", word(), word())
+}

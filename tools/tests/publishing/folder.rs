@@ -1,0 +1,262 @@
+//! Publishing in a folder and pulling from it.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, random};
+
+#[test]
+fn a_file_its_deltas_and_nothing_to_do() {
+    let host = Host::new();
+    let made = host.publish();
+    assert_eq!((&made["version"], &made["delta"]), (&json!(1), &Value::Null));
+    let ran = host.run("pull site pulled.bloom").ends(0);
+    assert_eq!(ran.out, "pulled.bloom: version 1 by a snapshot; 1.23 MiB transferred\n");
+    host.is_current();
+    let ran = host.run("pull site pulled.bloom").ends(1);
+    assert!(ran.out.starts_with("pulled.bloom: version 1 is current; "), "{}", ran.out);
+    let ran = host.run("publish live.bloom site").ends(1);
+    assert_eq!(ran.out, "site: version 1 is current: nothing new\n");
+
+    host.publish_more(3);
+    let ran = host.run("pull --json site pulled.bloom").ends(0).json();
+    let found = ["way", "from_version", "version", "deltas"].map(|name| ran[name].clone());
+    assert_eq!(found, [json!("deltas"), json!(1), json!(4), json!(3)]);
+    let bytes = ran["transferred_bytes"].as_u64().unwrap();
+    // 3,000 keys of 50 bits, headers and a manifest; a snapshot has 1,290,240.
+    assert!(bytes < 30_000, "{bytes}");
+    host.is_current();
+
+    // A note alone is a version as well.
+    let filter = bloomfile::Filter::open(host.path("live.bloom")).unwrap();
+    filter.set_metadata("note", Some("new")).unwrap();
+    filter.close().unwrap();
+    host.publish();
+    let ran = host.run("pull --json site pulled.bloom").ends(0).json();
+    assert_eq!((&ran["way"], &ran["deltas"]), (&json!("deltas"), &json!(1)));
+    host.is_current();
+    let reader = bloomfile::Reader::open(host.path("pulled.bloom")).unwrap();
+    assert_eq!(reader.metadata()["note"], "new");
+}
+
+/// What falls out of the chain is removed, one version later; a snapshot brings those who are too far
+/// behind.
+#[test]
+fn chains_end_and_files_go() {
+    let host = Host::new();
+    host.publish();
+    host.run("pull -q site pulled.bloom").ends(0);
+    std::fs::copy(host.path("pulled.bloom"), host.path("first")).unwrap();
+    for version in 2..9u64 {
+        host.add(version * 100_000, 500);
+        host.run("publish -q live.bloom site --keep 3").ends(0);
+        let manifest = host.manifest();
+        let deltas = manifest["deltas"].as_array().unwrap().len() as u64;
+        assert_eq!(deltas, (version - 1).min(3));
+        let files = std::fs::read_dir(host.path("site")).unwrap().count() as u64;
+        // Manifest, lock, two snapshots, the deltas of this version and the one that it dropped.
+        assert!(files <= 4 + deltas + 1, "{files} files");
+        for item in manifest["deltas"].as_array().unwrap() {
+            assert!(host.path("site").join(item["name"].as_str().unwrap()).exists());
+        }
+    }
+    let ran = host.run("pull --json site pulled.bloom").ends(0).json();
+    assert_eq!((&ran["way"], &ran["from_version"]), (&json!("snapshot"), &Value::Null));
+    host.is_current();
+    // One that was changed here is told by its contents, and brought back.
+    host.add(1_000_000, 500);
+    host.run("publish -q live.bloom site --keep 3").ends(0);
+    let filter = bloomfile::Filter::open(host.path("pulled.bloom")).unwrap();
+    filter.set_metadata("here", Some("alone")).unwrap();
+    filter.close().unwrap();
+    let ran = host.run("pull --json site pulled.bloom").ends(0).json();
+    assert_eq!((&ran["way"], &ran["deltas"]), (&json!("deltas"), &json!(1)));
+    host.is_current();
+    // One with keys of its own is no version.
+    host.run("add -q pulled.bloom another").ends(0);
+    let ran = host.run("pull --json site pulled.bloom").ends(0).json();
+    assert_eq!(ran["way"], "snapshot");
+    host.is_current();
+}
+
+/// Random histories of changes and of pulls that miss versions: what is pulled is what was published.
+#[test]
+fn pulled_is_published_over_random_histories() {
+    let host = Host::new();
+    host.publish();
+    for turn in 0..14 {
+        match random(1, turn) % 4 {
+            0 | 1 => host.add(turn * 10_000, 1 + random(2, turn) % 3_000),
+            2 => {
+                host.run("create -q -f other.bloom --capacity 1M").ends(0);
+                std::fs::write(host.path("keys"), format!("{turn}\nx{turn}\n")).unwrap();
+                host.run("add -q other.bloom --from keys").ends(0);
+                host.run("merge -q -f -o live.bloom live.bloom other.bloom").ends(0);
+            }
+            // Another size: no delta leads there, and the chain begins again.
+            _ => {
+                let shrunk = host.run("shrink -q -f -o live.bloom live.bloom --factor 2");
+                if shrunk.code != 0 {
+                    host.run("create -q -f live.bloom --capacity 1M").ends(0);
+                }
+            }
+        }
+        let published = host.run("publish live.bloom site");
+        assert!(published.code <= 1, "{}", published.err);
+        if random(3, turn).is_multiple_of(3) {
+            let ran = host.run("pull site pulled.bloom");
+            assert!(ran.code <= 1, "{}", ran.err);
+            host.is_current();
+            let digest = bloomfile::ops::digest(host.path("live.bloom")).unwrap();
+            assert_eq!(digest, bloomfile::ops::digest(host.path("pulled.bloom")).unwrap());
+        }
+    }
+}
+
+/// Changes a field of the manifest.
+fn lie(host: &Host, change: impl FnOnce(&mut Value)) {
+    let mut manifest = host.manifest();
+    change(&mut manifest);
+    std::fs::write(host.path("site/manifest.json"), serde_json::to_vec(&manifest).unwrap())
+        .unwrap();
+}
+
+/// A manifest that lies, files that are others, a version from the past: an error, and the old file is
+/// there as it was.
+#[test]
+fn what_is_not_right_leaves_the_old_file() {
+    let host = Host::new();
+    host.publish();
+    host.publish_more(1);
+    host.run("pull -q site pulled.bloom").ends(0);
+    host.publish_more(1);
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    let good = std::fs::read(host.path("site/manifest.json")).unwrap();
+    let zeros = "0".repeat(64);
+    let refused = |wanted: &str| {
+        let ran = host.run("pull site pulled.bloom").ends(2);
+        assert!(ran.err.contains(wanted), "{wanted}: {}", ran.err);
+        assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old, "{wanted}: changed");
+        std::fs::write(host.path("site/manifest.json"), &good).unwrap();
+        // What came and was right would be used by the next call.
+        for entry in std::fs::read_dir(host.path("")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "part") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    };
+    lie(&host, |manifest| manifest["deltas"][0]["sha256"] = json!(zeros));
+    refused("is not what the manifest says");
+    lie(&host, |manifest| manifest["deltas"][0]["bytes"] = json!(100));
+    refused("has ");
+    lie(&host, |manifest| manifest["versions"][0]["digest"] = json!(zeros));
+    refused("does not lead to version 3");
+    lie(&host, |manifest| manifest["deltas"][0]["name"] = json!("../live.bloom"));
+    refused("is no name for a file");
+    lie(&host, |manifest| manifest["bloomfile_manifest"] = json!(2));
+    refused("has form 2");
+    lie(&host, |manifest| manifest["version"] = json!(1));
+    refused("cannot be right");
+    // A delta for another file, under its own hash.
+    lie(&host, |manifest| {
+        let other = manifest["deltas"][1].clone();
+        for name in ["name", "bytes", "sha256"] {
+            manifest["deltas"][0][name] = other[name].clone();
+        }
+    });
+    refused("does not lead to version 3");
+    std::fs::write(host.path("site/manifest.json"), "{").unwrap();
+    refused("is not a manifest");
+    let snapshot = host.snapshot();
+    lie(&host, |manifest| {
+        manifest["deltas"] = json!([]);
+        manifest["versions"][0]["head"] = json!(zeros);
+    });
+    refused("another head");
+    let bytes = std::fs::read(&snapshot).unwrap();
+    std::fs::write(&snapshot, &bytes[..bytes.len() - 4096]).unwrap();
+    lie(&host, |manifest| manifest["deltas"] = json!([]));
+    refused("has ");
+    std::fs::remove_file(&snapshot).unwrap();
+    lie(&host, |manifest| manifest["deltas"] = json!([]));
+    refused("is not there");
+    std::fs::write(&snapshot, &bytes).unwrap();
+    // A writer has the file.
+    let filter = bloomfile::Filter::open(host.path("pulled.bloom")).unwrap();
+    refused("is being written by another process");
+    drop(filter);
+    host.run("pull site pulled.bloom").ends(0);
+    host.is_current();
+
+    // Back to an older version only when told to.
+    let second = std::fs::read(host.path("pulled.bloom")).unwrap();
+    lie(&host, |manifest| {
+        manifest["version"] = json!(2);
+        manifest["versions"][0]["version"] = json!(2);
+        manifest["deltas"] = json!([]);
+    });
+    let ran = host.run("pull site pulled.bloom").ends(2);
+    assert!(ran.err.contains("is version 3, and the source has only version 2"), "{}", ran.err);
+    assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == second);
+}
+
+/// A damaged file here is no reason to stay with it.
+#[test]
+fn a_damaged_file_is_replaced_by_a_snapshot() {
+    let host = Host::new();
+    host.publish();
+    host.run("pull -q site pulled.bloom").ends(0);
+    host.publish_more(1);
+    let mut bytes = std::fs::read(host.path("pulled.bloom")).unwrap();
+    let place = bytes.len() - 5_000;
+    bytes[place] ^= 8;
+    std::fs::write(host.path("pulled.bloom"), bytes).unwrap();
+    let ran = host.run("pull site pulled.bloom").ends(0);
+    assert!(ran.out.contains("version 2 by a snapshot"), "{}", ran.out);
+    assert!(ran.err.contains("is replaced by a snapshot"), "{}", ran.err);
+    host.is_current();
+}
+
+#[cfg(feature = "sign")]
+#[test]
+fn signatures() {
+    let minisign = |host: &Host, arguments: &str| {
+        let mut command = Command::new("minisign");
+        command.args(arguments.split(' ')).current_dir(host.path(""));
+        command.output().map(crate::host::Ran::from)
+    };
+    let host = Host::new();
+    if minisign(&host, "-G -W -p key.pub -s key.sec").is_err() {
+        return eprintln!("skipped: signatures, which need minisign");
+    }
+    minisign(&host, "-G -W -p other.pub -s other.sec").unwrap().ends(0);
+    host.run("publish -q live.bloom site --sign key.sec").ends(0);
+    minisign(&host, "-V -m site/manifest.json -p key.pub").unwrap().ends(0);
+    host.run("pull -q site pulled.bloom --verify-key key.pub").ends(0);
+    let text = std::fs::read_to_string(host.path("key.pub")).unwrap();
+    let key = text.lines().nth(1).unwrap();
+    host.run(&format!("pull -q site pulled.bloom --verify-key {key}")).ends(1);
+
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.add(500_000, 9);
+    host.run("publish -q live.bloom site --sign other.sec").ends(0);
+    let ran = host.run("pull site pulled.bloom --verify-key key.pub").ends(2);
+    assert!(ran.err.contains("is not signed with the key given"), "{}", ran.err);
+    // What minisign signs counts as well.
+    minisign(&host, "-S -m site/manifest.json -s key.sec").unwrap().ends(0);
+    lie(&host, |manifest| manifest["deltas"] = json!([]));
+    let ran = host.run("pull site pulled.bloom --verify-key key.pub").ends(2);
+    assert!(ran.err.contains("is not signed with the key given"), "{}", ran.err);
+    minisign(&host, "-S -m site/manifest.json -s key.sec").unwrap().ends(0);
+    assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old);
+    host.run("pull site pulled.bloom --verify-key key.pub").ends(0);
+    std::fs::remove_file(host.path("site/manifest.json.minisig")).unwrap();
+    let ran = host.run("pull site pulled.bloom --verify-key key.pub").ends(2);
+    assert!(ran.err.contains("manifest.json is not signed"), "{}", ran.err);
+    for wrong in ["nonsense", "live.bloom"] {
+        host.run(&format!("pull site pulled.bloom --verify-key {wrong}")).ends(2);
+        host.run(&format!("publish live.bloom site --sign {wrong}")).ends(2);
+    }
+}

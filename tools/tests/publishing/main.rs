@@ -1,0 +1,14 @@
+//! `publish` and `pull` from a folder, and with the feature `network` from a web server that does what it
+//! should not, from nginx and from an object store.
+//!
+//! `cargo test -p bloomfile-cli --features network --test publishing`
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod folder;
+mod host;
+#[cfg(feature = "network")]
+mod servers;
+#[cfg(feature = "network")]
+mod unreliable;
