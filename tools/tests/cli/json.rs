@@ -107,9 +107,9 @@ fn the_fields_are_those_documented() {
         ("create --json i.bloom -n 9 -p 1% --kind counting", "create"),
         ("export --json -o j.bloom i.bloom", DERIVED),
         ("delta --json a.bloom a.bloom -o b.delta", "delta, apply"),
-        ("apply --json b.delta a.bloom -o m.bloom", "delta, apply"),
+        ("apply --json b.delta a.bloom -o q.bloom", "delta, apply"),
         ("publish --json a.bloom site", "publish"),
-        ("pull --json site n.bloom", "pull"),
+        ("pull --json site r.bloom", "pull"),
     ] {
         let mut documented = documented(section);
         documented.retain(|field| {
