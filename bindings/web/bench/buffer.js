@@ -1,0 +1,4 @@
+// What one of the packages takes for granted.
+import { Buffer } from 'buffer/';
+
+globalThis.Buffer = Buffer;

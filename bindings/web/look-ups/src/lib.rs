@@ -1,0 +1,40 @@
+//! The loop over many keys: it is compiled for speed, and what is inlined into it as well. All else of
+//! the binding is compiled to be small.
+
+use bloomfile::ranges::{Answer, Loaded};
+
+/// Keys one behind the other, with a byte between them.
+pub fn iterate<'a>(text: &'a [u8], ends: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+    let mut start = 0;
+    ends.iter().map(move |&end| {
+        let key = text.get(start..end).unwrap_or_default();
+        start = end + 1;
+        key
+    })
+}
+
+/// What a file says of each key; the first answer that is neither "no" nor "maybe".
+pub fn ask(
+    loaded: &Loaded<'_>,
+    text: &[u8],
+    ends: &[usize],
+    answers: &mut Vec<u8>,
+) -> Option<Answer> {
+    let mut first = None;
+    answers.clear();
+    answers.extend(iterate(text, ends).map(|key| number(loaded.ask(key), &mut first)));
+    first
+}
+
+/// The number that stands for an answer in JavaScript.
+#[inline]
+pub fn number(answer: Answer, first: &mut Option<Answer>) -> u8 {
+    match answer {
+        Answer::Absent => 0,
+        Answer::Maybe => 1,
+        Answer::Damaged { .. } => {
+            first.get_or_insert(answer);
+            2
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! What JavaScript calls: conversions, and nothing else. The package around it is in `js/`.
+
+use bloomfile::ranges::{
+    Answer, Asking, Explaining, Listing, Loading, Opening, RangeFile, Step, Task, Verifying,
+};
+use bloomfile::report::{Explained, Inspection, PageInspection, Verification};
+use bloomfile::{Error, Key, ops};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+/// What is thrown: the package makes an error of it.
+#[derive(Serialize)]
+struct Thrown {
+    code: &'static str,
+    message: String,
+    segment: Option<u32>,
+    page: Option<u64>,
+}
+
+fn thrown(error: Error) -> JsValue {
+    let (segment, page) = match error.cause() {
+        Error::Damaged { segment, page, .. } => (Some(*segment), Some(*page)),
+        _ => (None, None),
+    };
+    let code = match error.cause() {
+        Error::Changed => "changed",
+        Error::KeyNeeded { .. } => "key-needed",
+        Error::WrongKey { .. } | Error::NotKeyed | Error::KeyFile { .. } => "wrong-key",
+        Error::NotABloomfile { .. } => "not-a-bloomfile",
+        Error::Version { .. } | Error::Features { .. } => "unsupported",
+        _ if error.is_damage() => "damaged",
+        Error::Io { .. } => "read",
+        _ => "invalid",
+    };
+    document(&Thrown { code, message: error.to_string(), segment, page })
+}
+
+/// A document as JavaScript has it. Its large numbers are BigInts: the package makes numbers of those
+/// that are small enough.
+fn document(value: &impl Serialize) -> JsValue {
+    let serializer = serde_wasm_bindgen::Serializer::new()
+        .serialize_missing_as_null(true)
+        .serialize_maps_as_objects(true)
+        .serialize_large_number_types_as_bigints(true);
+    match value.serialize(&serializer) {
+        Ok(value) => value,
+        Err(error) => error.into(),
+    }
+}
+
+type Thrower<T> = Result<T, JsValue>;
+
+/// The secret of a keyed file; no bytes where there is none.
+fn secret(bytes: &[u8]) -> Thrower<Option<Key>> {
+    match bytes.len() {
+        0 => Ok(None),
+        _ => match <[u8; 16]>::try_from(bytes) {
+            Ok(bytes) => Ok(Some(Key::from_bytes(bytes))),
+            Err(_) => {
+                let message = format!("a secret key is 16 bytes, not {}", bytes.len());
+                Err(document(&Thrown { code: "wrong-key", message, segment: None, page: None }))
+            }
+        },
+    }
+}
+
+/// An inspection with what follows from it.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    inspection: &'a Inspection,
+    rate_now: f64,
+    rate_at_capacity: Option<f64>,
+    keys: f64,
+    keys_low: f64,
+    keys_high: Option<f64>,
+}
+
+fn report_of(inspection: &Inspection) -> JsValue {
+    let keys = inspection.keys();
+    document(&Report {
+        inspection,
+        rate_now: inspection.rate_now(),
+        rate_at_capacity: inspection.rate_at_capacity(),
+        keys: keys.value,
+        keys_low: keys.low,
+        keys_high: Some(keys.high).filter(|high| high.is_finite()),
+    })
+}
+
+/// Keys that JavaScript wrote, one behind the other, and what became of each.
+#[wasm_bindgen]
+pub struct Keys {
+    text: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    answers: Vec<u8>,
+}
+
+#[wasm_bindgen]
+impl Keys {
+    #[wasm_bindgen(constructor)]
+    #[expect(clippy::new_without_default, reason = "JavaScript has no use for it")]
+    pub fn new() -> Self {
+        Keys { text: Vec::new(), ends: Vec::new(), answers: Vec::new() }
+    }
+
+    /// Makes room for bytes and tells where it is.
+    pub fn reserve(&mut self, bytes: usize) -> *mut u8 {
+        if self.text.len() < bytes {
+            self.text.resize(bytes, 0);
+        }
+        self.text.as_mut_ptr()
+    }
+
+    /// Takes keys that a zero byte stands between; false if there are not so many.
+    pub fn split(&mut self, bytes: usize, count: usize) -> bool {
+        self.ends.clear();
+        let text = self.text.get(..bytes).unwrap_or_default();
+        for (at, byte) in text.iter().enumerate() {
+            if *byte == 0 {
+                self.ends.push(at);
+            }
+        }
+        self.ends.push(bytes);
+        self.ends.len() == count
+    }
+
+    /// Takes one key after another: where each ends, with a byte between them that counts for none.
+    pub fn cut(&mut self, ends: &[u32]) {
+        self.ends.clear();
+        self.ends.extend(ends.iter().map(|&end| end as usize));
+    }
+
+    /// Where the answers are: a byte each, 0 absent, 1 maybe, 2 damaged.
+    pub fn answers(&self) -> *const u8 {
+        self.answers.as_ptr()
+    }
+}
+
+/// What keeps a key from being answered.
+fn why(answer: Option<Answer>) -> JsValue {
+    match answer.and_then(|answer| answer.into_result().err()) {
+        Some(error) => thrown(error),
+        None => JsValue::NULL,
+    }
+}
+
+impl Keys {
+    /// Takes what became of each key; what keeps the first of those from being answered that are not.
+    fn answer(&mut self, answers: &[Answer]) -> JsValue {
+        let mut first = None;
+        self.answers.clear();
+        self.answers.extend(answers.iter().map(|&answer| look_ups::number(answer, &mut first)));
+        why(first)
+    }
+}
+
+/// What the bytes of a file are, damaged or not.
+#[derive(Serialize)]
+struct Range<'a> {
+    start: u64,
+    end: u64,
+    structure: &'a str,
+    field: &'a str,
+    value: &'a str,
+    note: &'a str,
+}
+
+fn explanation(all: &[Explained]) -> JsValue {
+    let ranges = all.iter().map(|it| Range {
+        start: it.range.start,
+        end: it.range.end,
+        structure: &it.structure,
+        field: &it.field,
+        value: &it.value,
+        note: &it.note,
+    });
+    document(&ranges.collect::<Vec<_>>())
+}
+
+/// How two files relate whose bytes are here.
+#[wasm_bindgen]
+pub fn compare(a: Vec<u8>, b: Vec<u8>) -> Thrower<JsValue> {
+    ops::compare_bytes(a, b).map(|it| document(&it)).map_err(thrown)
+}
+
+/// What a task is, and what came out of it.
+enum Work {
+    Opening(Opening),
+    Asking(Asking),
+    Verifying(Verifying),
+    Explaining(Explaining),
+    Listing(Listing),
+    Loading(Loading),
+}
+
+enum Outcome {
+    Opened(RangeFile),
+    Answers(Vec<Answer>),
+    Verified(Verification),
+    Explained(Vec<Explained>),
+    Pages(Vec<PageInspection>),
+    Loaded,
+}
+
+/// Work on a file of which ranges are read; see `bloomfile::ranges`.
+#[wasm_bindgen]
+pub struct Job {
+    work: Work,
+    outcome: Option<Outcome>,
+}
+
+#[wasm_bindgen]
+impl Job {
+    /// Opens a file of this length.
+    pub fn open(length: f64, key: &[u8]) -> Thrower<Job> {
+        let mut opening = Opening::new(length as u64);
+        if let Some(key) = secret(key)? {
+            opening = opening.key(&key);
+        }
+        Ok(Job { work: Work::Opening(opening), outcome: None })
+    }
+
+    /// Tells what the bytes of a file of this length are, damaged or not, without reading its data.
+    pub fn explain(length: f64) -> Job {
+        Job { work: Work::Explaining(Explaining::new(length as u64)), outcome: None }
+    }
+
+    /// The same with what a check gave, which this job was.
+    pub fn explain_verified(&self, length: f64) -> Job {
+        let mut explaining = Explaining::new(length as u64);
+        if let Some(Outcome::Verified(verification)) = &self.outcome {
+            explaining = explaining.verified(verification.clone());
+        }
+        Job { work: Work::Explaining(explaining), outcome: None }
+    }
+
+    /// Goes on. The ranges that are needed next, as starts and ends; none when it is done.
+    pub fn step(&mut self) -> Thrower<Vec<f64>> {
+        fn outcome<T>(
+            step: bloomfile::Result<Step<T>>,
+            make: impl FnOnce(T) -> Outcome,
+        ) -> bloomfile::Result<Step<Outcome>> {
+            Ok(match step? {
+                Step::Done(done) => Step::Done(make(done)),
+                Step::Need(ranges) => Step::Need(ranges),
+            })
+        }
+        let step = match &mut self.work {
+            Work::Opening(task) => outcome(task.step(), Outcome::Opened),
+            Work::Asking(task) => outcome(task.step(), Outcome::Answers),
+            Work::Verifying(task) => outcome(task.step(), Outcome::Verified),
+            Work::Explaining(task) => outcome(task.step(), Outcome::Explained),
+            Work::Listing(task) => outcome(task.step(), Outcome::Pages),
+            Work::Loading(task) => outcome(task.step(), |()| Outcome::Loaded),
+        };
+        match step.map_err(thrown)? {
+            Step::Need(ranges) => {
+                Ok(ranges.iter().flat_map(|it| [it.start as f64, it.end as f64]).collect())
+            }
+            Step::Done(outcome) => {
+                self.outcome = Some(outcome);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    pub fn give(&mut self, start: f64, bytes: Vec<u8>) -> Thrower<()> {
+        let start = start as u64;
+        match &mut self.work {
+            Work::Opening(task) => task.give(start, bytes),
+            Work::Asking(task) => task.give(start, bytes),
+            Work::Verifying(task) => task.give(start, bytes),
+            Work::Explaining(task) => task.give(start, bytes),
+            Work::Listing(task) => task.give(start, bytes),
+            Work::Loading(task) => task.give(start, bytes),
+        }
+        .map_err(thrown)
+    }
+
+    /// From 0 to 1, how far it got, where that is known.
+    pub fn progress(&self) -> f64 {
+        match &self.work {
+            Work::Verifying(task) => task.checked() as f64 / task.pages().max(1) as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// The file that was opened.
+    pub fn file(&self) -> Option<Ranges> {
+        match &self.outcome {
+            Some(Outcome::Opened(file)) => Some(Ranges { file: file.clone() }),
+            _ => None,
+        }
+    }
+
+    /// What came out of it: what was verified, explained or listed.
+    pub fn result(&self) -> JsValue {
+        match &self.outcome {
+            Some(Outcome::Verified(verification)) => document(verification),
+            Some(Outcome::Explained(all)) => explanation(all),
+            Some(Outcome::Pages(pages)) => document(pages),
+            _ => JsValue::NULL,
+        }
+    }
+
+    /// Of pages that were listed, the cells that are set and those that there are, one after the other:
+    /// less to make than objects, where pages are many.
+    pub fn fills(&self) -> Vec<f64> {
+        let Some(Outcome::Pages(pages)) = &self.outcome else { return Vec::new() };
+        pages.iter().flat_map(|page| [f64::from(page.ones), page.cells as f64]).collect()
+    }
+
+    /// Takes the answers of keys that were asked; what keeps the first of them from being answered.
+    pub fn answer(&self, keys: &mut Keys) -> JsValue {
+        let Some(Outcome::Answers(answers)) = &self.outcome else { return JsValue::NULL };
+        keys.answer(answers)
+    }
+}
+
+/// A file of which ranges are read.
+#[wasm_bindgen]
+pub struct Ranges {
+    file: RangeFile,
+}
+
+#[wasm_bindgen]
+impl Ranges {
+    pub fn inspect(&self) -> JsValue {
+        report_of(&self.file.inspect())
+    }
+
+    pub fn ask(&self, keys: &Keys) -> Thrower<Job> {
+        let task = self.file.ask(look_ups::iterate(&keys.text, &keys.ends)).map_err(thrown)?;
+        Ok(Job { work: Work::Asking(task), outcome: None })
+    }
+
+    /// Brings all pages into memory.
+    pub fn load(&self) -> Job {
+        Job { work: Work::Loading(self.file.load()), outcome: None }
+    }
+
+    /// Answers keys of a file that was loaded; what keeps the first of those from being answered that
+    /// are not.
+    pub fn ask_loaded(&self, keys: &mut Keys) -> Thrower<JsValue> {
+        let Some(loaded) = self.file.loaded().map_err(thrown)? else { return Ok(JsValue::NULL) };
+        Ok(why(look_ups::ask(&loaded, &keys.text, &keys.ends, &mut keys.answers)))
+    }
+
+    pub fn verify(&self) -> Job {
+        Job { work: Work::Verifying(self.file.verify()), outcome: None }
+    }
+
+    pub fn pages(&self, segment: usize, first: f64, end: f64) -> Thrower<Job> {
+        let task = self.file.list_pages(segment, first as u64..end as u64).map_err(thrown)?;
+        Ok(Job { work: Work::Listing(task), outcome: None })
+    }
+}

@@ -1,0 +1,256 @@
+// The page and the package in a real Chromium, without a network.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { chromium } from 'playwright-core';
+
+import { bloomfile, folder, goldenFolder, large, questions } from './files.js';
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const pagePath = fileURLToPath(new URL('../pkg/page.html', import.meta.url));
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const pictures = process.env.BLOOMFILE_SCREENSHOTS;
+const made = (name) => `${folder}/${name}.bloom`;
+
+let browser;
+
+test.before(async () => {
+  browser = await chromium.launch({
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  });
+  const keys = questions('key', 40_000);
+  writeFileSync(`${folder}/keys`, keys.join('\n'));
+  writeFileSync(`${folder}/others`, questions('other', 40_000).join('\n'));
+  for (const [name, list] of [['sound', 'keys'], ['other', 'others']]) {
+    bloomfile('build', '-q', made(name), `${folder}/${list}`, '-n', '50k', '-p', '0.01', '--meta', 'note=<b>no markup</b>');
+  }
+  const bytes = readFileSync(made('sound'));
+  for (const page of [3, 4, 9]) bytes[bytes.length - page * 4096] ^= 1;
+  writeFileSync(made('damaged'), bytes);
+});
+test.after(() => browser?.close());
+
+/** Opens the page and gives it to `work`; whatever it asks the network or complains about is an error. */
+async function visit(options, work) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+  const page = await context.newPage();
+  const complaints = [];
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('request', (request) => /^(file|data|blob):/.test(request.url()) || complaints.push(request.url()));
+  try {
+    await page.goto(`file://${pagePath}`);
+    await page.waitForSelector('body[data-ready]', { state: 'attached' });
+    await work(page);
+    assert.deepEqual(complaints, []);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Waits for something on the page; its policy keeps Playwright's own way from working. */
+async function until(page, holds, argument) {
+  for (const end = Date.now() + 20_000; Date.now() < end; await page.waitForTimeout(20)) {
+    if (await page.evaluate(holds, argument)) return;
+  }
+  assert.fail(`not in time: ${holds}; the page says ${await page.evaluate(() => document.body.innerText.slice(0, 1500))}`);
+}
+
+const open = async (page, path) => {
+  await page.setInputFiles('#file', path);
+  await until(page, () => document.querySelector('#error').textContent || document.querySelector('#map svg'));
+};
+const content = (page, selector) => page.locator(selector).textContent();
+
+test('the page is one small file', () => {
+  assert.ok(statSync(pagePath).size <= 400 * 1024, String(statSync(pagePath).size));
+  assert.doesNotMatch(readFileSync(pagePath, 'utf8'), /(src|href)="(?!data:)/);
+});
+
+test('a sound file: what it is, and its keys as they are typed', async () => {
+  await visit({}, async (page) => {
+    await open(page, made('sound'));
+    assert.equal(await content(page, '#file-title'), 'sound.bloom');
+    assert.match(await content(page, '#file-kind'), /^A Bloom filter \(bloomfile format 1\)/);
+    await until(page, () => document.querySelector('#health').classList.contains('good'));
+    assert.match(await content(page, '#health-text'), /^All \d+ pages are as written\./);
+    assert.match(await content(page, '#cards'), /Keys, about(39|40),\d{3}/);
+    assert.match(await content(page, '#metadata'), /<b>no markup<\/b>/);
+    assert.equal(await page.locator('#map rect.broken').count(), 0);
+    await page.locator('#keys').pressSequentially('key-7');
+    await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in, 0'));
+    await page.locator('#keys').pressSequentially('\nno such key');
+    await until(page, () => document.querySelector('#count').textContent.startsWith('2 keys: 1 may be in, 1 certainly not.'));
+    assert.equal(await page.locator('#answers td.absent').count(), 1);
+    await page.fill('#page', '2');
+    await page.click('#jump button');
+    await page.waitForSelector('.hex');
+    assert.match(await content(page, '#one'), /^Page 2 of segment 0, bytes .*: it is as written\. Its entry: CRC-32 [0-9a-f]{8}, \d/);
+  });
+});
+
+test('a list of 100,000 keys gives the count of the command', async () => {
+  const list = [...questions('key', 50_000), ...questions('absent', 50_000)];
+  writeFileSync(`${folder}/list`, list.join('\n'));
+  const told = bloomfile('check', made('sound'), '--from', `${folder}/list`).trim().split('\n').length;
+  await visit({}, async (page) => {
+    await open(page, made('sound'));
+    await page.setInputFiles('#list', `${folder}/list`);
+    const text = `100,000 keys: ${told.toLocaleString('en')} may be in, ${(100_000 - told).toLocaleString('en')} certainly not.`;
+    await until(page, (text) => document.querySelector('#count').textContent.startsWith(text), text);
+  });
+});
+
+test('a damaged file: where, in red, and what cannot be told', async () => {
+  await visit({}, async (page) => {
+    await open(page, made('damaged'));
+    await until(page, () => document.querySelector('#health').classList.contains('bad'));
+    assert.match(await content(page, '#health-text'), /^Damaged: 3 of \d+ pages are not what was written/);
+    await page.waitForSelector('#map rect.broken', { state: 'attached' });
+    assert.equal(await page.locator('#map rect.broken').count(), 2);
+    assert.ok(await page.locator('#ranges tr.wrong').count() >= 2);
+    // As pasting does it: typing so much takes Chromium long.
+    await page.evaluate((text) => {
+      document.querySelector('#keys').value = text;
+      document.querySelector('#keys').dispatchEvent(new Event('input'));
+    }, questions('key', 2000).join('\n'));
+    await until(page, () => /^2,000 keys: .* cannot be told\./.test(document.querySelector('#count').textContent));
+  });
+});
+
+test('what cannot be opened says why', async () => {
+  writeFileSync(`${folder}/text.bloom`, '%PDF-1.7 not a filter');
+  const lost = readFileSync(made('sound'));
+  lost[4096 + 20] ^= 1;
+  lost[8192 + 20] ^= 1;
+  writeFileSync(made('lost'), lost);
+  await visit({}, async (page) => {
+    await open(page, `${folder}/text.bloom`);
+    assert.match(await content(page, '#error'), /^text\.bloom: is not a bloomfile/);
+    assert.ok(await page.locator('#report').isHidden());
+    await page.setInputFiles('#file', made('lost'));
+    await until(page, () => document.querySelector('#error').textContent.startsWith('lost.bloom: both state slots are damaged'));
+    await page.waitForSelector('#map rect.broken', { state: 'attached' });
+    await open(page, made('sound'));
+    await until(page, () => document.querySelector('#error').textContent === '');
+  });
+});
+
+test('a keyed file takes its secret', async () => {
+  await visit({}, async (page) => {
+    await open(page, `${goldenFolder}/keyed.bloom`);
+    await page.waitForSelector('#secret:not([hidden])');
+    await page.fill('#keys', 'key-1');
+    await until(page, () => document.querySelector('#error').textContent.includes('keyed'));
+    await page.fill('#key', '676f6c64656e2074657374206b65792e');
+    await page.press('#key', 'Enter');
+    await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in'));
+  });
+});
+
+test('two files are compared', async () => {
+  await visit({}, async (page) => {
+    await open(page, made('sound'));
+    await page.setInputFiles('#other', made('other'));
+    await until(page, () => /bits/.test(document.querySelector('#comparison').textContent));
+    await page.setInputFiles('#other', `${goldenFolder}/line.bloom`);
+    await until(page, () => /cannot be held against each other/.test(document.querySelector('#comparison').textContent));
+  });
+});
+
+test('by keyboard, and without serious problems for screen readers', async () => {
+  for (const [name, colorScheme, viewport] of [
+    ['sound', 'light', { width: 1200, height: 900 }],
+    ['sound', 'dark', { width: 390, height: 844 }],
+    ['damaged', 'dark', { width: 1200, height: 900 }],
+    ['damaged', 'light', { width: 390, height: 844 }],
+  ]) {
+    await visit({ colorScheme, viewport }, async (page) => {
+      await page.keyboard.press('Tab');
+      assert.equal(await page.evaluate(() => document.activeElement.id), 'file');
+      const check = async () => {
+        const { violations } = await page.evaluate(`(() => { ${axe}; return axe.run(); })()`);
+        return violations.filter((it) => ['serious', 'critical'].includes(it.impact)).map((it) => `${it.id}: ${it.nodes.map((node) => node.html)}`);
+      };
+      assert.deepEqual(await check(), []);
+      await open(page, made(name));
+      await page.fill('#keys', 'key-1\nkey-2\nabsent-1\nabsent-2');
+      await until(page, () => document.querySelector('#count').textContent && /good|bad/.test(document.querySelector('#health').className));
+      await page.waitForTimeout(200);
+      assert.deepEqual(await check(), [], `${name}, ${colorScheme}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 0, `${name} at ${viewport.width}: ${wide} too wide`);
+      if (pictures) {
+        mkdirSync(pictures, { recursive: true });
+        await page.screenshot({ path: `${pictures}/${name}-${colorScheme}-${viewport.width}.png`, fullPage: true });
+      }
+    });
+  }
+});
+
+test('a file of 1 GiB is opened and asked with little memory', async () => {
+  const path = large();
+  await visit({}, async (page) => {
+    await open(page, `${goldenFolder}/line.bloom`);
+    const session = await browser.newBrowserCDPSession();
+    const memory = async () => {
+      const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+      const status = processInfo.filter((it) => it.type === 'renderer').map((it) => readFileSync(`/proc/${it.id}/status`, 'utf8'));
+      return status.reduce((sum, text) => sum + Number(/VmHWM:\s+(\d+)/.exec(text)[1]), 0) / 1024;
+    };
+    const before = await memory();
+    await page.setInputFiles('#file', path);
+    await until(page, () => document.querySelector('#file-title').textContent === 'large.bloom' && document.querySelector('#map svg'));
+    await page.fill('#keys', 'sheep\nwolf');
+    await until(page, () => document.querySelector('#count').textContent.startsWith('2 keys: 1 may be in, 1 certainly not.'));
+    const grown = (await memory()) - before;
+    console.log(`a file of 1 GiB in the page: ${grown.toFixed(1)} MiB more`);
+    assert.ok(grown < 64, String(grown));
+  });
+});
+
+test('the package in a window and in a worker', async () => {
+  const types = { js: 'text/javascript', wasm: 'application/wasm', html: 'text/html' };
+  const server = createServer((request, response) => {
+    if (request.url === '/') return response.writeHead(200, { 'content-type': 'text/html' }).end('<!DOCTYPE html><title>.</title>');
+    const path = request.url === '/sound.bloom' ? made('sound') : fileURLToPath(new URL(`../pkg${request.url}`, import.meta.url));
+    let bytes;
+    try {
+      bytes = readFileSync(path);
+    } catch {
+      return response.writeHead(404).end();
+    }
+    const type = types[path.split('.').at(-1)] ?? 'application/octet-stream';
+    const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
+    if (!range) return response.writeHead(200, { 'content-type': type }).end(bytes);
+    const [start, end] = [Number(range[1]), Math.min(Number(range[2]) + 1, bytes.length)];
+    response.writeHead(206, { 'content-type': type, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` });
+    return response.end(bytes.subarray(start, end));
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  const context = await browser.newContext();
+  try {
+    const page = await context.newPage();
+    await page.goto(`http://127.0.0.1:${server.address().port}/`);
+    const ask = `const { BloomFile } = await import(new URL('/index.js', location.origin));
+      const file = await BloomFile.from(new URL('/sound.bloom', location.origin), { hold: 0 });
+      const answer = [file.held, await file.contains('key-5'), await file.contains('no such key')];`;
+    assert.deepEqual(await page.evaluate(`(async () => { ${ask} return answer; })()`), [false, true, false]);
+    const inWorker = await page.evaluate(`new Promise((done, fail) => {
+      const code = ${JSON.stringify(`(async () => { ${ask} postMessage(answer); })()`)}.replaceAll('location.origin', JSON.stringify(location.origin));
+      const worker = new Worker(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })), { type: 'module' });
+      worker.onmessage = (event) => done(event.data);
+      worker.onerror = (event) => fail(event.message);
+    })`);
+    assert.deepEqual(inWorker, [false, true, false]);
+  } finally {
+    await context.close();
+    server.closeAllConnections();
+    server.close();
+  }
+});

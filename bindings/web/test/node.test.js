@@ -1,0 +1,239 @@
+// The package in Node: answers, errors, little memory, and files that change under way.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { openAsBlob, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import test from 'node:test';
+import { pathToFileURL } from 'node:url';
+
+import { BloomFile, BloomFileError, compare, explain } from '../pkg/index.js';
+import { bloomfile, folder, goldenFolder, goldenTable, large, questions } from './files.js';
+
+const golden = (name) => readFileSync(`${goldenFolder}/${name}.bloom`);
+const key = '676f6c64656e2074657374206b65792e';
+const from = (name, source, options) => BloomFile.from(source, name === 'keyed' ? { key, ...options } : options);
+const made = (name) => `${folder}/${name}.bloom`;
+const pages = questions('https://example.org/page', 100_000);
+
+test.before(() => {
+  const lists = { agree: pages.filter((_, at) => at % 2 === 0), other: questions('other', 50_000) };
+  for (const [name, keys] of Object.entries(lists)) {
+    writeFileSync(`${folder}/${name}`, keys.join('\n'));
+    bloomfile('build', '-q', made(name), `${folder}/${name}`, '-n', '50k', '-p', '0.01');
+  }
+});
+
+test('golden files give the answers that their README lists', async () => {
+  const table = goldenTable();
+  assert.ok(table.length >= 17, String(table.length));
+  for (const { file, keys, falsePositives, first } of table) {
+    // In memory, and page by page.
+    for (const source of [golden(file), new Blob([golden(file)])]) {
+      const opened = await from(file, source, { hold: 0 });
+      assert.ok((await opened.containsMany(questions('key', keys))).every(Boolean), file);
+      const absent = questions('absent', 1000);
+      const answers = await opened.containsMany(absent);
+      const found = absent.filter((_, at) => answers[at]);
+      assert.equal(found.length, falsePositives, file);
+      assert.equal(found[0] ?? 'none', first, file);
+      opened.free();
+    }
+  }
+});
+
+test('reports are those of the command', async () => {
+  for (const { file } of goldenTable()) {
+    const opened = await from(file, golden(file));
+    const told = JSON.parse(bloomfile('inspect', '--json', `${goldenFolder}/${file}.bloom`));
+    const found = opened.inspect();
+    let same = 0;
+    for (const name of ['uuid', 'file_bytes', 'kind', 'health', 'mark', 'sequence', 'epoch', 'rate_now']) {
+      if (!(name in told)) continue;
+      assert.deepEqual(found[name], told[name], `${file}: ${name}`);
+      same += 1;
+    }
+    assert.ok(same >= 5, `${same}`);
+    assert.equal(found.segments.length, told.segments.length);
+    const checked = await opened.verify();
+    assert.equal(checked.pages_damaged.length, 0);
+    assert.equal(checked.pages, checked.pages_exact + checked.pages_unverifiable.length);
+    const ranges = await opened.explain();
+    assert.equal(ranges[0].field, 'magic');
+    assert.equal(ranges.at(-1).end, opened.length);
+    ranges.reduce((end, range) => (assert.equal(range.start, end), range.end), 0);
+    opened.free();
+  }
+});
+
+test('100,000 keys agree with the command', async () => {
+  writeFileSync(`${folder}/asked`, pages.join('\n'));
+  const told = new Set(bloomfile('check', made('agree'), '--from', `${folder}/asked`).trim().split('\n'));
+  assert.ok(told.size >= 50_000 && told.size < 52_000, String(told.size));
+  for (const source of [readFileSync(made('agree')), await openAsBlob(made('agree')), pathToFileURL(made('agree'))]) {
+    const file = await BloomFile.from(source, { hold: 0 });
+    const found = await file.containsMany(pages);
+    pages.forEach((key, at) => assert.equal(found[at], told.has(key), key));
+    file.free();
+  }
+});
+
+test('keys are strings or bytes', async () => {
+  const file = await BloomFile.from(golden('line'));
+  const bytes = new TextEncoder().encode('key-7');
+  assert.deepEqual(await file.containsMany(['key-7', bytes, 'absent-1', new Uint8Array()]), [true, true, false, false]);
+  assert.deepEqual(await file.containsMany(['a\0b', 'key-1', '']), [false, true, false]);
+  assert.deepEqual(await file.containsMany([]), []);
+  assert.deepEqual(await file.containsMany(new Set(['key-3'])), [true]);
+  await assert.rejects(file.contains(7), TypeError);
+  file.free();
+  await assert.rejects(file.contains('key-7'), { code: 'freed' });
+});
+
+test('a damaged page is an error where it is asked', async () => {
+  const bytes = readFileSync(made('agree'));
+  bytes[bytes.length - 5 * 4096] ^= 1;
+  for (const source of [bytes, new Blob([bytes])]) {
+    const file = await BloomFile.from(source, { hold: 0, name: 'agree.bloom' });
+    const keys = pages.slice(0, 4000);
+    const found = await file.ask(keys);
+    const damaged = keys.filter((_, at) => found[at] === 2);
+    assert.ok(damaged.length > 10 && damaged.length < 1000, String(damaged.length));
+    await assert.rejects(file.contains(damaged[0]), (error) => {
+      assert.ok(error instanceof BloomFileError);
+      assert.match(error.message, /^agree\.bloom: 1 data page is damaged \(first: page \d+ of segment 0/);
+      assert.equal(error.code, 'damaged');
+      assert.equal(typeof error.page, 'number');
+      return true;
+    });
+    assert.equal(await file.contains(keys.find((_, at) => found[at] === 1)), true);
+    const { pages_damaged: list } = await file.verify();
+    assert.equal(list.length, 1);
+    assert.ok((await file.explain()).some((range) => range.note.startsWith('wrong')));
+    file.free();
+  }
+});
+
+test('errors say what is wrong', async () => {
+  const code = (source, options) => BloomFile.from(source, options).then(() => 'none', (error) => error.code);
+  assert.equal(await code(new Uint8Array()), 'not-a-bloomfile');
+  assert.equal(await code(new TextEncoder().encode('%PDF-1.7 something else')), 'not-a-bloomfile');
+  assert.equal(await code(golden('line').subarray(0, 20_000)), 'damaged');
+  assert.equal(await code(golden('line'), { key }), 'wrong-key');
+  assert.equal(await code(golden('keyed'), { key: '00112233445566778899aabbccddeeff' }), 'wrong-key');
+  assert.equal(await code(golden('keyed'), { key: 'secret' }), 'wrong-key');
+  const locked = await BloomFile.from(golden('keyed'));
+  assert.ok(locked.inspect().key_fingerprint);
+  await assert.rejects(locked.contains('key-0'), { code: 'key-needed' });
+  await assert.rejects(BloomFile.from(7), TypeError);
+  const both = golden('line');
+  both[4096 + 9] ^= 1;
+  both[8192 + 9] ^= 1;
+  assert.equal(await code(both), 'damaged');
+  assert.ok((await explain(both)).some((range) => range.structure.includes('damaged')));
+});
+
+/** A server of ranges of what `state.bytes` holds. */
+async function serve(state, work) {
+  const server = createServer((request, response) => {
+    const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
+    const { bytes } = state;
+    if (state.tag) response.setHeader('etag', state.tag);
+    if (!range || state.whole) {
+      response.end(bytes);
+      return;
+    }
+    const [start, end] = [Number(range[1]), Math.min(Number(range[2]) + 1, bytes.length)];
+    state.sent = (state.sent ?? 0) + end - start;
+    response.writeHead(206, { 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` });
+    response.end(bytes.subarray(start, end));
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  try {
+    await work(new URL(`http://127.0.0.1:${server.address().port}/keys.bloom`));
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+test('from a web server, in ranges', async () => {
+  const state = { bytes: readFileSync(made('agree')), tag: '"1"' };
+  await serve(state, async (url) => {
+    const file = await BloomFile.from(url, { hold: 0 });
+    assert.ok(state.sent <= 65_536, String(state.sent));
+    const { sent } = state;
+    assert.equal(await file.contains(pages[0]), true);
+    assert.ok(state.sent - sent <= 3 * 4096, String(state.sent - sent));
+    assert.equal(await file.contains('no such key'), false);
+    file.free();
+    // A response is read as a whole.
+    const whole = await BloomFile.from(await fetch(url));
+    assert.equal(await whole.contains(pages[0]), true);
+    whole.free();
+    await assert.rejects(BloomFile.from(new URL('http://127.0.0.1:9/')), Error);
+  });
+  await serve({ bytes: state.bytes, whole: true }, async (url) => {
+    const file = await BloomFile.from(url);
+    assert.equal(file.held, true);
+    file.free();
+  });
+});
+
+test('a file that changes under way is noticed', async () => {
+  const [before, after] = ['agree', 'other'].map((name) => readFileSync(made(name)));
+  assert.equal(before.length, after.length);
+  // By its version, where the server tells one, and by its pages.
+  for (const tag of ['"1"', undefined]) {
+    const state = { bytes: before, tag };
+    await serve(state, async (url) => {
+      const file = await BloomFile.from(url, { hold: 0 });
+      assert.equal(await file.contains(pages[0]), true);
+      state.bytes = after;
+      if (tag) state.tag = '"2"';
+      await assert.rejects(file.containsMany(pages), { code: 'changed' });
+      file.free();
+    });
+  }
+});
+
+test('calls at the same time do not mix', async () => {
+  const file = await BloomFile.from(await openAsBlob(made('agree')), { hold: 0 });
+  const even = pages.slice(0, 2000).filter((_, at) => at % 2 === 0);
+  const [found, missing] = await Promise.all([file.containsMany(even), file.containsMany(questions('absent', 1000)), file.verify()]);
+  assert.ok(found.every(Boolean));
+  assert.ok(missing.filter(Boolean).length < 50);
+  file.free();
+});
+
+test('a file of 1 GiB takes little memory', () => {
+  const program = `
+    import { openAsBlob } from 'node:fs';
+    import { BloomFile } from ${JSON.stringify(new URL('../pkg/index.js', import.meta.url))};
+    const small = await BloomFile.from(await openAsBlob(${JSON.stringify(`${goldenFolder}/line.bloom`)}));
+    await small.contains('sheep');
+    const before = process.resourceUsage().maxRSS;
+    const file = await BloomFile.from(await openAsBlob(${JSON.stringify(large())}));
+    const found = await file.containsMany(['sheep', ...Array.from({ length: 2000 }, (_, at) => 'absent-' + at)]);
+    console.log(JSON.stringify({ length: file.length, held: file.held, found: found.filter(Boolean).length, first: found[0], grown: process.resourceUsage().maxRSS - before }));
+  `;
+  const out = execFileSync(process.execPath, ['--no-warnings', '--input-type=module', '-e', program]).toString();
+  const { length, held, found, first, grown } = JSON.parse(out);
+  assert.ok(length > 2 ** 30 && !held && found === 1 && first, out);
+  console.log(`a file of 1 GiB: ${(grown / 1024).toFixed(1)} MiB more than one of 24 KiB`);
+  assert.ok(grown < 64 * 1024, out);
+});
+
+test('two files are compared', async () => {
+  const [agree, other] = ['agree', 'other'].map((name) => readFileSync(made(name)));
+  assert.ok((await compare(agree, other)).contents.compared);
+  const same = await compare(agree, new Blob([agree]));
+  assert.equal(same.contents.compared.relation, 'equal');
+  assert.ok((await compare(agree, golden('line'))).contents.incomparable.reason);
+});
+
+test('the types are those of the package', () => {
+  const declared = readFileSync(new URL('../js/index.d.ts', import.meta.url), 'utf8');
+  const methods = Object.getOwnPropertyNames(BloomFile.prototype).filter((name) => name !== 'constructor');
+  for (const name of methods) assert.match(declared, new RegExp(`\\b${name}\\b`));
+  assert.ok(methods.length >= 9);
+});

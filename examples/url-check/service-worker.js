@@ -1,0 +1,60 @@
+// Checks each navigation on this machine: a "no" of the filter passes at once, and only a "maybe" asks
+// the database.
+import { BloomFile } from './bloomfile/index.js';
+import { keysOf } from './canonical.js';
+
+const counts = { navigations: 0, passed: 0, asked: 0, stopped: 0 };
+let opening;
+
+/** The filter: fetched once, and held. */
+const filter = () => (opening ??= BloomFile.from(new URL('./malicious.bloom', location.href)).catch((error) => {
+  opening = undefined;
+  throw error;
+}));
+
+/** Whether a URL is listed: the filter tells who need not be asked for. */
+async function isListed(url) {
+  const keys = keysOf(url);
+  let maybe = keys;
+  try {
+    const found = await (await filter()).ask(keys);
+    // A damaged page cannot say "no".
+    maybe = keys.filter((_, at) => found[at] !== 0);
+  } catch (error) {
+    // Without a filter every key is a "maybe": slower, and no less safe.
+    console.warn(String(error));
+  }
+  if (maybe.length === 0) {
+    counts.passed += 1;
+    return false;
+  }
+  counts.asked += 1;
+  const response = await fetch('./database', { method: 'POST', body: JSON.stringify(maybe) });
+  const listed = response.ok && (await response.json()).listed;
+  if (listed) counts.stopped += 1;
+  return listed;
+}
+
+/** What a navigation is to, or nothing if it is to this page itself. */
+function target(request) {
+  const url = new URL(request.url);
+  const visited = url.pathname.endsWith('/visit') && url.searchParams.get('url');
+  return request.mode === 'navigate' && visited ? visited : undefined;
+}
+
+addEventListener('install', (event) => {
+  skipWaiting();
+  event.waitUntil(filter().catch(() => {}));
+});
+addEventListener('activate', (event) => event.waitUntil(clients.claim()));
+addEventListener('fetch', (event) => {
+  const url = new URL(event.request.url);
+  if (url.pathname.endsWith('/counts')) {
+    event.respondWith(Response.json(counts));
+    return;
+  }
+  const visited = target(event.request);
+  if (!visited) return;
+  counts.navigations += 1;
+  event.respondWith(isListed(visited).then((listed) => (listed ? fetch('./stopped.html') : fetch(event.request))));
+});
