@@ -38,7 +38,8 @@ export function goldenTable() {
   let columns;
   for (const line of lines) {
     const cells = line.split('|').slice(1, -1).map((cell) => cell.trim());
-    if (cells[0] === 'file') columns = cells.includes('false positives') ? cells : undefined;
+    if (cells.length === 0) columns = undefined;
+    else if (cells[0] === 'file') columns = cells.includes('false positives') ? cells : undefined;
     else if (columns && cells.length === columns.length && !cells[0].startsWith('-')) {
       const cell = (name) => cells[columns.indexOf(name)];
       rows.push({ file: cell('file'), keys: Number(cell('keys')), falsePositives: Number(cell('false positives')), first: cell('first') });

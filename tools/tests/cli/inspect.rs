@@ -286,3 +286,19 @@ fn every_kind_is_named_and_each_segment_shown() {
     let (before, last) = page.split_once("Page fill of segment 2").unwrap();
     assert!(!before.contains("class=\"broken\"") && last.contains("class=\"broken\""));
 }
+
+/// The page that opens files in a browser needs no file to be made.
+#[test]
+fn the_page_that_opens_files_is_written_without_one() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run("inspect --app look.html");
+    assert!(ran.out.starts_with("look.html: written, 2"), "{ran:?}");
+    let page = String::from_utf8(sandbox.read("look.html")).unwrap();
+    assert!(page.len() < 400 << 10, "{}", page.len());
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Content-Security-Policy"));
+    assert!(page.contains("const MODULE = '") && !page.contains("src=\"http"));
+    assert_eq!(sandbox.run("inspect --app look.html").code, Some(2), "it is there already");
+    assert_eq!(sandbox.run("inspect --app look.html --force").code, Some(0));
+    assert_eq!(sandbox.run("inspect --app - a.bloom").code, Some(2));
+    assert_eq!(sandbox.run("inspect").code, Some(2));
+}

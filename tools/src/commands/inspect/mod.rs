@@ -1,10 +1,12 @@
 //! `bloomfile inspect`: what a file is, how full, and what to do about it.
 
+mod advice;
+mod app;
 mod bytes;
 mod charts;
 mod html;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bloomfile::{
@@ -14,14 +16,15 @@ use bloomfile::{
     report::{BlockLoads, Health, Inspection, SealedInspection, SegmentInspection},
 };
 use clap::Args;
+use clap::builder::ArgPredicate;
 use serde::Serialize;
 
 use super::wording::{self, keys_estimated, records};
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
-use crate::platform::NO_INPUT;
 use crate::{text, units};
+use advice::advice;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -38,9 +41,14 @@ Examples:
   bloomfile inspect seen.bloom
   bloomfile inspect seen.bloom --digest
   bloomfile inspect seen.bloom --html seen.html
+  bloomfile inspect --app look.html
   bloomfile inspect damaged.bloom --bytes | grep wrong")]
+#[command(group = clap::ArgGroup::new("page").args(["html", "app"]))]
 pub(crate) struct InspectArgs {
     /// The file
+    #[arg(required = false, required_unless_present = "app")]
+    #[arg(default_value_if("app", ArgPredicate::IsPresent, "-"))]
+    #[arg(hide_default_value = true)]
     pub(crate) file: PathBuf,
 
     /// Show how the keys are spread over the blocks, against the law they should follow
@@ -55,8 +63,14 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["loads", "pages", "bytes", "json"])]
     pub(crate) html: Option<PathBuf>,
 
+    /// Write a page that opens any file in a browser and asks it, on this machine alone; - is
+    /// standard output
+    #[arg(long, value_name = "PAGE")]
+    #[arg(conflicts_with_all = ["file", "html", "digest", "loads", "pages", "bytes", "json"])]
+    pub(crate) app: Option<PathBuf>,
+
     /// Replace PAGE if it is there already; never the filter itself
-    #[arg(short, long, requires = "html")]
+    #[arg(short, long, requires = "page")]
     pub(crate) force: bool,
 
     /// List the data pages: checksum, bits set, fill
@@ -74,12 +88,6 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) format: JsonArgs,
 }
-
-/// Share of the capacity from which on a filter is nearly full.
-const NEARLY_FULL: f64 = 0.9;
-
-/// A rate that makes a filter of little use.
-const USELESS_RATE: f64 = 0.5;
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -102,6 +110,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitCode> {
         InspectArgs { bytes: true, .. } => bytes::bytes(args)?,
         InspectArgs { pages: true, .. } => bytes::pages(args)?,
         InspectArgs { html: Some(target), .. } => html::run(args, target)?,
+        InspectArgs { app: Some(target), .. } => app::run(args, target)?,
         _ => summary(args)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -321,72 +330,5 @@ fn repaired(kind: CellKind) -> &'static str {
     match kind {
         CellKind::Sealed => "repaired: \"maybe\" for every key",
         _ => "repaired: set to all ones",
-    }
-}
-
-/// What the user should do next.
-fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> String {
-    let file = text::word(file);
-    if inspection.slot_damaged && inspection.health == Health::Clean {
-        return format!(
-            "bloomfile verify {file} tells whether anything is lost; if so, restore it from a copy"
-        );
-    }
-    if inspection.health == Health::Crashed {
-        let keyed = inspection.key_fingerprint.is_some();
-        let key = if keyed { " --key-file KEY_FILE" } else { "" };
-        return format!("recover it: bloomfile add {file}{key} < {NO_INPUT}");
-    }
-    if inspection.repaired_pages > 0 && inspection.kind != CellKind::Sealed {
-        let pages = units::counted(inspection.repaired_pages, "page");
-        let answers = if inspection.repaired_pages == 1 { "says" } else { "say" };
-        return format!(
-            "restore it from a copy, or build it again: {pages} set to all ones {answers} \"maybe\" to \
-             every key"
-        );
-    }
-    if crowded > 0 && inspection.kind != CellKind::Sealed {
-        return wording::crowded_advice(inspection.key_fingerprint.is_some()).into();
-    }
-    let rate = inspection.rate_now();
-    if rate > USELESS_RATE {
-        return "build a larger one: this one says \"maybe\" to most absent keys".into();
-    }
-    let grows = inspection.when_full == WhenFull::Grow;
-    if let Some(target) = inspection.target_rate.filter(|&target| grows && rate > target) {
-        let target = units::percent(target);
-        return format!("build it again from the keys: merging took its rate above {target}");
-    }
-    let nothing =
-        format!("none; bloomfile verify {file} checks the data, which was not checked here");
-    if let Some(sealed) = inspection.segments.last().and_then(|segment| segment.sealed.as_ref()) {
-        let overfull = newest_share(inspection).is_some_and(|share| share > 1.0);
-        return match sealed.maybe_pages {
-            0 if overfull => "build it again: it holds more keys than it was made for".into(),
-            0 => nothing,
-            pages => format!(
-                "restore it from a copy, or build it again from the keys: {} without a solution",
-                units::counted(pages, "page")
-            ),
-        };
-    }
-    let Some((newest, share)) = inspection.segments.last().zip(newest_share(inspection)) else {
-        return nothing;
-    };
-    let rotates = inspection.rotate_after.is_some();
-    if share < NEARLY_FULL || rotates || grows {
-        return nothing;
-    }
-    let overfull = newest.capacity.is_some_and(|capacity| newest.keys.low > capacity as f64);
-    let share = units::percent(share);
-    match (inspection.generations, inspection.when_full) {
-        (Some(_), _) => {
-            format!("rotate it, its newest generation is at {share}: bloomfile rotate {file}")
-        }
-        (None, WhenFull::Refuse) => {
-            format!("build a larger one: at {share} of its capacity, it soon refuses new keys")
-        }
-        _ if overfull => "build a larger one: it holds more keys than it was made for".into(),
-        _ => format!("fine as it is; at {share}, so build a larger one before adding more"),
     }
 }
