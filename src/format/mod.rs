@@ -35,9 +35,11 @@ pub(crate) use metadata::{Metadata, encode_metadata};
 pub(crate) use part::{
     MAX_PARTS, PART_TABLE_OFFSET, PartContents, PlanHeader, check_layout, page_of_hash,
 };
+#[cfg(feature = "digest")]
+pub(crate) use slot::layout_id;
 pub(crate) use slot::{
     BootId, MAX_COUNT, MAX_SEGMENTS, SEQUENCE as SLOT_SEQUENCE_OFFSET, SLOT_BYTES, SLOTS_TO_CLOSE,
-    SegmentRecord, Slot, State, layout_id, most_adds,
+    SegmentRecord, Slot, State, most_adds,
 };
 #[cfg(test)]
 pub(crate) use superblock::COUNTING;
