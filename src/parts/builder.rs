@@ -23,11 +23,15 @@ pub struct Part {
     key: Option<Key>,
     replace: bool,
     memory: u64,
+    any_order: bool,
 }
+
+/// Hashes that are put in order at once, where their order must not matter: 64 MiB of them.
+const IN_ORDER: usize = 1 << 23;
 
 impl Part {
     pub(super) fn new(plan: PartPlan, part: u64) -> Self {
-        Part { plan, part, key: None, replace: false, memory: DEFAULT_MEMORY }
+        Part { plan, part, key: None, replace: false, memory: DEFAULT_MEMORY, any_order: false }
     }
 
     /// The secret of a keyed filter.
@@ -49,10 +53,33 @@ impl Part {
         self
     }
 
+    /// Whether keys are brought into the order of their hashes before they are added, 2^23 at a time:
+    /// for keys that come in another order each time, as from a shuffle. The bits of a filter do not
+    /// depend on the order, but the number of adds that changed it does, by the keys that others hid.
+    /// A part of up to 2^23 keys is then the same file whatever their order; a sealed one always is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let at = |name: &str| folder.path().join(name);
+    /// let options = bloomfile::Options::new().capacity(1000).false_positive_rate(0.5);
+    /// let plan = options.plan_parts(1)?;
+    /// for (name, keys) in [("up", Vec::from_iter(0..1000u64)), ("down", (0..1000).rev().collect())] {
+    ///     let mut part = plan.part(1).any_order(true).start(at(name))?;
+    ///     keys.iter().for_each(|key| assert!(part.add(key.to_le_bytes())));
+    ///     part.finish()?;
+    /// }
+    /// assert_eq!(std::fs::read(at("up")).unwrap(), std::fs::read(at("down")).unwrap());
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn any_order(mut self, any_order: bool) -> Self {
+        self.any_order = any_order;
+        self
+    }
+
     /// Starts the part's file, which appears under its name when it is finished.
     pub fn start(self, path: impl AsRef<Path>) -> Result<PartBuilder> {
         let path = path.as_ref();
-        let Part { plan, part, key, replace, memory } = self;
+        let Part { plan, part, key, replace, memory, any_order } = self;
         if !(1..=plan.parts()).contains(&part) {
             let reason = format!("there are {}, counted from 1", plan.parts());
             return Err(Error::parameter("part", part, reason));
@@ -74,6 +101,7 @@ impl Part {
             };
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let (taken, adds) = (0, 0);
+            let unordered = any_order.then(Vec::new);
             let builder = PartBuilder {
                 pending,
                 plan,
@@ -85,6 +113,7 @@ impl Part {
                 threads,
                 taken,
                 adds,
+                unordered,
             };
             Ok(builder)
         };
@@ -122,6 +151,8 @@ pub struct PartBuilder {
     threads: usize,
     taken: u64,
     adds: u64,
+    /// Hashes that are put in order before they are added.
+    unordered: Option<Vec<u64>>,
 }
 
 /// What is being filled.
@@ -164,14 +195,31 @@ impl PartBuilder {
         }
         self.taken += 1;
         match &mut self.work {
-            Work::Bits(map) => {
-                let new = turn_on(&self.geometry, map, self.pages.start, hash);
-                self.adds += u64::from(new);
-            }
+            Work::Bits(map) => match &mut self.unordered {
+                Some(unordered) => {
+                    unordered.push(hash);
+                    if unordered.len() == IN_ORDER {
+                        self.add_in_order();
+                    }
+                }
+                None => {
+                    let new = turn_on(&self.geometry, map, self.pages.start, hash);
+                    self.adds += u64::from(new);
+                }
+            },
             Work::Sealed(hashes) => hashes.add(hash, self.threads),
             Work::Nothing => {}
         }
         true
+    }
+
+    /// Adds the hashes that were kept, in their order.
+    fn add_in_order(&mut self) {
+        let (Work::Bits(map), Some(hashes)) = (&self.work, &mut self.unordered) else { return };
+        hashes.sort_unstable();
+        for hash in hashes.drain(..) {
+            self.adds += u64::from(turn_on(&self.geometry, map, self.pages.start, hash));
+        }
     }
 
     /// Adds those of many keys that are in this part; how many are.
@@ -200,7 +248,8 @@ impl PartBuilder {
         self.publish().map_err(|error| error.at(&path))
     }
 
-    fn publish(self) -> Result<BuiltPart> {
+    fn publish(mut self) -> Result<BuiltPart> {
+        self.add_in_order();
         let PartBuilder { pending, plan, part, pages, geometry, work, threads, mut adds, .. } =
             self;
         let medium = pending.medium()?;

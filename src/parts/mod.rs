@@ -38,6 +38,7 @@ mod join;
 pub use builder::{BuiltPart, Part, PartBuilder};
 pub use join::Join;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
@@ -107,6 +108,11 @@ impl PartPlan {
         Plan::exact(*self.header.geometry(), capacity.filter(|&capacity| capacity != 0))
     }
 
+    /// The pairs that the joined file will keep.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.header.slot.metadata
+    }
+
     /// Length of the joined file, in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.header.slot.file_bytes
@@ -128,6 +134,23 @@ impl PartPlan {
     #[inline]
     pub fn part_of(&self, hash: u64) -> u64 {
         self.header.part_of_page(page_of_hash(self.header.geometry(), hash))
+    }
+
+    /// Sorts hashes by their part, and keeps their order within each: the part, and its hashes.
+    ///
+    /// ```
+    /// let options = bloomfile::Options::new().capacity(1_000_000).false_positive_rate(0.01);
+    /// let plan = options.plan_parts(10)?;
+    /// let split = plan.split(&[u64::MAX, 1, 0]);
+    /// assert_eq!(split, [(1, vec![1, 0]), (10, vec![u64::MAX])]);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn split(&self, hashes: &[u64]) -> Vec<(u64, Vec<u64>)> {
+        let mut parts = BTreeMap::<u64, Vec<u64>>::new();
+        for &hash in hashes {
+            parts.entry(self.part_of(hash)).or_default().push(hash);
+        }
+        parts.into_iter().collect()
     }
 
     /// The pages of a part, which are none if there are more parts than pages.

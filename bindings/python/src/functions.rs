@@ -217,7 +217,7 @@ pub(crate) fn build<'py>(
 const MOST_HASHES: usize = 1 << 21;
 
 /// What was built.
-fn told<'py>(py: Python<'py>, built: &bloomfile::Built) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn told<'py>(py: Python<'py>, built: &bloomfile::Built) -> PyResult<Bound<'py, PyAny>> {
     let values = serde_json::json!({
         "keys": built.keys,
         "file_bytes": built.file_bytes,

@@ -7,6 +7,7 @@ mod functions;
 mod handle;
 mod keys;
 mod options;
+mod parts;
 mod reader;
 
 use pyo3::prelude::*;
@@ -22,6 +23,8 @@ mod _bloomfile {
     use crate::functions::{
         Hasher, build, compare, create, digest, inspect, intersect, merge, open, verify,
     };
+    #[pymodule_export]
+    use crate::parts::{PartBuilder, PartPlan, join, plan_parts};
     #[pymodule_export]
     use crate::reader::{_reopen, Reader};
 }

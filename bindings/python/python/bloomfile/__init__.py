@@ -15,6 +15,8 @@ from ._bloomfile import (
     ArrowColumn,
     Filter,
     Hasher,
+    PartBuilder,
+    PartPlan,
     Reader,
     build,
     compare,
@@ -22,8 +24,10 @@ from ._bloomfile import (
     digest,
     inspect,
     intersect,
+    join,
     merge,
     open,
+    plan_parts,
     verify,
 )
 from ._errors import (
@@ -50,6 +54,7 @@ from ._errors import (
 )
 from ._reports import (
     Built,
+    BuiltPart,
     Comparison,
     Derivation,
     FilterStats,
@@ -66,6 +71,7 @@ __all__ = [
     "ArrowColumn",
     "BadFileError",
     "Built",
+    "BuiltPart",
     "ClosedError",
     "Comparison",
     "DamagedError",
@@ -85,6 +91,8 @@ __all__ = [
     "NotFoundError",
     "NotPresentError",
     "ParameterError",
+    "PartBuilder",
+    "PartPlan",
     "PoisonedError",
     "Reader",
     "ReaderStats",
@@ -100,7 +108,9 @@ __all__ = [
     "digest",
     "inspect",
     "intersect",
+    "join",
     "merge",
     "open",
+    "plan_parts",
     "verify",
 ]

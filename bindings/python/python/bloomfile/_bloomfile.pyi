@@ -8,6 +8,7 @@ from typing_extensions import Buffer
 
 from ._reports import (
     Built,
+    BuiltPart,
     Comparison,
     Derivation,
     FilterStats,
@@ -20,6 +21,8 @@ __all__ = [
     "ArrowColumn",
     "Filter",
     "Hasher",
+    "PartBuilder",
+    "PartPlan",
     "Reader",
     "_reopen",
     "build",
@@ -28,8 +31,10 @@ __all__ = [
     "digest",
     "inspect",
     "intersect",
+    "join",
     "merge",
     "open",
+    "plan_parts",
     "verify",
 ]
 
@@ -218,4 +223,50 @@ def compare(a: _Path, b: _Path) -> Comparison: ...
 def inspect(path: _Path) -> Inspection: ...
 def verify(path: _Path) -> Verification: ...
 def digest(path: _Path) -> str: ...
+def join(path: _Path, parts: list[_Path], *, replace: bool = False) -> Built: ...
+def plan_parts(
+    parts: int,
+    *,
+    capacity: Optional[int] = None,
+    fpr: Optional[float] = None,
+    kind: Literal["plain", "sealed"] = "plain",
+    layout: Optional[_Layout] = None,
+    seed: int = 0,
+    secret: Optional[_Secret] = None,
+    encoding: Optional[_Encoding] = None,
+    metadata: Optional[dict[str, str]] = None,
+    journal: Optional[int] = None,
+) -> PartPlan: ...
+
+@final
+class PartPlan:
+    @staticmethod
+    def from_bytes(data: bytes) -> PartPlan: ...
+    def to_bytes(self) -> bytes: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    @property
+    def parts(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    def part_of(self, hash: int) -> int: ...
+    def split(
+        self, keys: _Keys, *, secret: Optional[_Secret] = None
+    ) -> list[tuple[int, bytes]]: ...
+    def start(
+        self,
+        part: int,
+        path: _Path,
+        *,
+        secret: Optional[_Secret] = None,
+        replace: bool = False,
+        any_order: bool = False,
+        memory: Optional[int] = None,
+    ) -> PartBuilder: ...
+
+@final
+class PartBuilder:
+    def update(self, keys: _Keys) -> int: ...
+    def update_hashes(self, hashes: Union[_ArrowArray, _ArrowStream, Buffer]) -> int: ...
+    def finish(self) -> BuiltPart: ...
+
 def _reopen(path: Path, uuid: str, verify: bool, trust: bool, memory: bool) -> Reader: ...

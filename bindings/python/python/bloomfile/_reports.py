@@ -55,6 +55,16 @@ class Built(Report):
     maybe_pages: int
 
 
+class BuiltPart(Report):
+    """What `PartBuilder.finish` made."""
+
+    part: int
+    taken: int
+    keys: int
+    pages: int
+    file_bytes: int
+
+
 class FilterStats(Report):
     """What a writer did since the file was opened; durations are in seconds."""
 
