@@ -18,20 +18,23 @@ from . import _bloomfile as bloomfile
 from ._reports import Built
 
 if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import DataFrame
+    import pyarrow as _arrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from pyspark.sql import DataFrame as _DataFrame  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 __all__ = ["build", "filter"]
 
 # Keys of a part, where the caller names no number of parts: 32 MiB of hashes in a task.
 _KEYS_PER_PART = 1 << 22
 
-# Hashes that are kept back before they are shuffled: longer rows cost less.
-_HASHES_AT_ONCE = 1 << 18
+# Hashes that are kept back before they are shuffled, at least and at most, and for each part: a row
+# costs some 32 bytes beside its hashes.
+_FEWEST_AT_ONCE = 1 << 18
+_MOST_AT_ONCE = 1 << 23
+_HASHES_PER_ROW = 64
 
 
 def build(
-    df: DataFrame,
+    df: _DataFrame,
     column: str,
     path: str,
     *,
@@ -82,17 +85,19 @@ def _file_of(folder: str, part: int) -> str:
 
 
 def _build_parts(
-    df: DataFrame, column: str, plan: bloomfile.PartPlan, folder: str, secret: Optional[bytes]
+    df: _DataFrame, column: str, plan: bloomfile.PartPlan, folder: str, secret: Optional[bytes]
 ) -> Dict[int, int]:
     """Builds all parts that have keys, and tells how many each has."""
 
-    def hashed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def hashed(batches: Iterator[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
         import pyarrow
 
         waiting: Dict[int, List[bytes]] = {}
         count = 0
+        wanted = _HASHES_PER_ROW * plan.parts
+        at_once = min(max(wanted, _FEWEST_AT_ONCE), _MOST_AT_ONCE)
 
-        def row_of_parts() -> pyarrow.RecordBatch:
+        def row_of_parts() -> _arrow.RecordBatch:
             numbers = sorted(waiting)
             hashes = [b"".join(waiting[number]) for number in numbers]
             columns = [
@@ -105,20 +110,21 @@ def _build_parts(
             for part, hashes in plan.split(batch.column(0), secret=secret):
                 waiting.setdefault(part, []).append(hashes)
                 count += len(hashes) // 8
-            if count >= _HASHES_AT_ONCE:
+            if count >= at_once:
                 yield row_of_parts()
                 waiting, count = {}, 0
         if waiting:
             yield row_of_parts()
 
-    def filled(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def filled(batches: Iterator[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
         import pyarrow
 
-        part, builder, done = 0, None, []
+        part, done = 0, []
+        builder: Optional[bloomfile.PartBuilder] = None
         for batch in batches:
             numbers = batch.column(0).to_pylist()
             for number, hashes in zip(numbers, batch.column(1)):
-                if number + 1 != part:
+                if builder is None or number + 1 != part:
                     if builder is not None:
                         done.append(builder.finish())
                     part = number + 1
@@ -148,7 +154,7 @@ def _build_parts(
     return {row["part"]: row["taken"] for row in done}
 
 
-def filter(df: DataFrame, column: str, path: str, *, secret: Optional[bytes] = None) -> DataFrame:
+def filter(df: _DataFrame, column: str, path: str, *, secret: Optional[bytes] = None) -> _DataFrame:
     """Keeps the rows whose key in ``column`` may be in the file: all that are in it, and of the others
     as many as its rate says.
 
@@ -159,7 +165,7 @@ def filter(df: DataFrame, column: str, path: str, *, secret: Optional[bytes] = N
     absolute, uuid = str(reader.path), reader.uuid
     reader.close()
 
-    def kept(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def kept(batches: Iterator[_arrow.RecordBatch]) -> Iterator[_arrow.RecordBatch]:
         from ._errors import DifferentError
 
         with bloomfile.open(absolute, secret=secret) as reader:
