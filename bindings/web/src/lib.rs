@@ -100,7 +100,6 @@ pub struct Keys {
 #[wasm_bindgen]
 impl Keys {
     #[wasm_bindgen(constructor)]
-    #[expect(clippy::new_without_default, reason = "JavaScript has no use for it")]
     pub fn new() -> Self {
         Keys { text: Vec::new(), ends: Vec::new(), answers: Vec::new() }
     }
