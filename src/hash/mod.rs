@@ -165,20 +165,14 @@ impl Hasher {
     /// SeaHash over a short key: each of the four lanes takes every fourth word.
     #[inline(always)]
     fn short(&self, key: &[u8], diffuse: impl Fn(u64) -> u64) -> u64 {
-        // Two lanes take up to 16 bytes.
-        let pair = |a, b, bytes: &[u8]| match bytes.len() {
-            0 => (a, b),
-            1..8 => (diffuse(a ^ tail(bytes)), b),
-            8 => (diffuse(a ^ word(bytes, 0)), b),
-            9..16 => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ tail(&bytes[8..]))),
-            _ => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ word(bytes, 8))),
-        };
         let [mut a, mut b, mut c, mut d] = self.words;
         let mut left = key;
         if key.len() <= 16 {
-            (a, b) = pair(a, b, key);
+            (a, b) = pair(a, b, key, &diffuse);
             return diffuse(a ^ b ^ self.rest ^ key.len() as u64);
         }
+        // Longer keys can bear a call.
+        let pair = |a, b, bytes: &[u8]| pair(a, b, bytes, &diffuse);
         while left.len() >= 32 {
             (a, b) = pair(a, b, &left[..16]);
             (c, d) = pair(c, d, &left[16..32]);
@@ -191,6 +185,18 @@ impl Hasher {
             (a, b) = pair(a, b, left);
         }
         diffuse(a ^ b ^ c ^ d ^ key.len() as u64)
+    }
+}
+
+/// What up to 16 bytes do to two lanes.
+#[inline(always)]
+fn pair(a: u64, b: u64, bytes: &[u8], diffuse: &impl Fn(u64) -> u64) -> (u64, u64) {
+    match bytes.len() {
+        0 => (a, b),
+        1..8 => (diffuse(a ^ tail(bytes)), b),
+        8 => (diffuse(a ^ word(bytes, 0)), b),
+        9..16 => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ tail(&bytes[8..]))),
+        _ => (diffuse(a ^ word(bytes, 0)), diffuse(b ^ word(bytes, 8))),
     }
 }
 

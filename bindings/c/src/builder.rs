@@ -64,9 +64,7 @@ unsafe fn add<K: Keys + Sync>(
         // SAFETY: as the caller has it.
         let builder = unsafe { handle::borrow_mut(builder)? };
         let keys = keys()?;
-        input::check(&keys)?;
-        // All of them can be there: that was checked, and nothing changes them.
-        let new = builder.add_batch_by(keys.count(), |at| keys.get(at).unwrap_or_default());
+        let new = builder.add_batch_by(keys.count(), |at| keys.get(at));
         // SAFETY: as the caller has it.
         if let Some(added) = unsafe { added.as_mut() } {
             *added = new;

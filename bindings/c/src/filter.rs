@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::error::{Failure, Result, guard, guard_done};
 use crate::handle::{self, Handle};
-use crate::input::{self, Buffer, Checking, Keys, Offset, Pointers};
+use crate::input::{self, Buffer, Keys, Offset, Pointers};
 use crate::key::Key;
 use crate::ops::json;
 use crate::options::Options;
@@ -115,9 +115,7 @@ unsafe fn add<K: Keys>(
         // SAFETY: as the caller has it.
         let filter = unsafe { handle::borrow(filter)? };
         let keys = keys()?;
-        input::check(&keys)?;
-        let checking = Checking::new(&keys);
-        let new = filter.add_batch_by(keys.count(), |at| checking.get(at))?;
+        let new = filter.add_batch_by(keys.count(), |at| keys.get(at))?;
         // SAFETY: as the caller has it.
         if let Some(added) = unsafe { added.as_mut() } {
             *added = new;
@@ -219,9 +217,8 @@ unsafe fn contains<K: Keys>(
         let keys = keys()?;
         // SAFETY: as the caller has it.
         let found = unsafe { input::answers(found, keys.count())? };
-        let checking = Checking::new(&keys);
-        filter.contains_batch_by(|at| checking.get(at), found);
-        checking.finish()
+        filter.contains_batch_by(|at| keys.get(at), found);
+        Ok(())
     })
 }
 

@@ -1,8 +1,8 @@
 //! What C hands in and is handed out: bytes, texts, paths, arrays.
 
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
+use std::ptr::NonNull;
 
 use crate::error::{Failure, Result};
 
@@ -31,9 +31,11 @@ fn refuse_bytes(data: *const c_void, length: usize) -> Box<Failure> {
 /// As [`bytes`]; `None` if there can be no such bytes.
 #[inline(always)]
 unsafe fn try_bytes<'a>(data: *const u8, length: usize) -> Option<&'a [u8]> {
-    if data.is_null() || length > MOST {
-        return (length == 0).then_some(&[]);
+    if (data.is_null() & (length != 0)) | (length > MOST) {
+        return None;
     }
+    // Without a branch: it is nowhere else than at NULL, where there is no byte.
+    let data = if data.is_null() { NonNull::dangling().as_ptr() } else { data.cast_mut() };
     // SAFETY: as the caller has it, and the length is possible.
     Some(unsafe { std::slice::from_raw_parts(data, length) })
 }
@@ -43,12 +45,11 @@ unsafe fn try_bytes<'a>(data: *const u8, length: usize) -> Option<&'a [u8]> {
 /// # Safety
 /// A pointer that is not NULL leads to so many values, which stay as they are while the result is used.
 pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize, name: &str) -> Result<&'a [T]> {
-    if count == 0 {
-        return Ok(&[]);
-    }
-    if data.is_null() {
+    // No way out for none: so that the compiler sees that arrays of one batch are of one length.
+    if count != 0 && data.is_null() {
         return Err(Failure::argument(format!("{name}: NULL, and {count} are asked for")));
     }
+    let data = if data.is_null() { NonNull::dangling().as_ptr() } else { data.cast_mut() };
     if !data.is_aligned() {
         return Err(Failure::argument(format!("{name}: the pointer is not aligned")));
     }
@@ -65,12 +66,10 @@ pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize, name: &str) -> R
 /// A pointer that is not NULL leads to room for so many values, which nothing else uses while the
 /// result is used.
 pub(crate) unsafe fn answers<'a>(found: *mut bool, count: usize) -> Result<&'a mut [bool]> {
-    if count == 0 {
-        return Ok(&mut []);
-    }
-    if found.is_null() || count > MOST {
+    if (found.is_null() && count != 0) || count > MOST {
         return Err(Failure::argument(format!("found: there is no room for {count} answers")));
     }
+    let found = if found.is_null() { NonNull::dangling().as_ptr() } else { found };
     // SAFETY: there is room as the caller has it. What it holds need not be bools: it is set first.
     unsafe {
         found.write_bytes(0, count);
@@ -146,18 +145,27 @@ pub(crate) fn hand_out(text: String) -> Result<*mut c_char> {
     text.map(CString::into_raw).map_err(|_| Failure::argument("the text holds a NUL byte"))
 }
 
-/// Many keys, by their number.
+/// Many keys, by their number. All of them were found to be possible when this was made.
 pub(crate) trait Keys {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// One of them; `None` if there can be no such bytes.
-    fn get(&self, at: usize) -> Option<&[u8]>;
+    /// One of them.
+    fn get(&self, at: usize) -> &[u8];
+}
+
+#[cold]
+fn impossible(at: usize) -> Box<Failure> {
+    Failure::argument(format!(
+        "key {at} of the batch cannot be there: it is at NULL, its offsets are in the wrong order or \
+         outside of the data, or it is too long"
+    ))
 }
 
 /// Keys at any place.
 pub(crate) struct Pointers<'a> {
     keys: &'a [*const c_void],
+    /// As many.
     lengths: &'a [usize],
 }
 
@@ -177,6 +185,16 @@ impl Pointers<'_> {
         // SAFETY: as the caller has it.
         let (keys, lengths) =
             unsafe { (array(keys, count, "keys")?, array(lengths, count, "lengths")?) };
+        let bad =
+            |key: *const c_void, length: usize| (key.is_null() & (length != 0)) | (length > MOST);
+        // All of them before it is asked which, because that is faster.
+        let any =
+            keys.iter().zip(lengths).fold(false, |any, (&key, &length)| any | bad(key, length));
+        if any {
+            let mut pairs = keys.iter().zip(lengths);
+            let at = pairs.position(|(&key, &length)| bad(key, length));
+            return Err(impossible(at.unwrap_or(0)));
+        }
         Ok(Pointers { keys, lengths })
     }
 }
@@ -187,36 +205,44 @@ impl Keys for Pointers<'_> {
     }
 
     #[inline(always)]
-    fn get(&self, at: usize) -> Option<&[u8]> {
-        // SAFETY: as `new` asks for.
-        unsafe { try_bytes(self.keys[at].cast(), self.lengths[at]) }
+    fn get(&self, at: usize) -> &[u8] {
+        assert!(at < self.keys.len());
+        // SAFETY: both arrays have as many values.
+        let (key, length) =
+            unsafe { (self.keys.get_unchecked(at).cast::<u8>(), *self.lengths.get_unchecked(at)) };
+        let key = if key.is_null() { NonNull::dangling().as_ptr() } else { key.cast_mut() };
+        // SAFETY: as `new` asks for; that a key at NULL is empty was checked there.
+        unsafe { std::slice::from_raw_parts(key, length) }
     }
 }
 
 /// A position in a buffer, of 32 or 64 bits.
-pub(crate) trait Offset: Copy + Sync {
-    /// As a number of this machine; `None` if it is none.
-    fn position(self) -> Option<usize>;
+pub(crate) trait Offset: Copy + Ord + Sync {
+    /// As a number of this machine; one that is in no buffer if it is none.
+    fn position(self) -> usize;
 }
 
 impl Offset for i32 {
     #[inline(always)]
-    fn position(self) -> Option<usize> {
-        self.try_into().ok()
+    fn position(self) -> usize {
+        // A negative one becomes larger than anything in memory.
+        self as isize as usize
     }
 }
 
 impl Offset for i64 {
     #[inline(always)]
-    fn position(self) -> Option<usize> {
-        self.try_into().ok()
+    fn position(self) -> usize {
+        isize::try_from(self).map_or(usize::MAX, |position| position as usize)
     }
 }
 
 /// Keys in one buffer, each from one offset to the next: Arrow's layout.
 pub(crate) struct Buffer<'a, O> {
     data: &'a [u8],
+    /// One more than there are keys, or none.
     offsets: &'a [O],
+    count: usize,
 }
 
 impl<O: Offset> Buffer<'_, O> {
@@ -231,63 +257,31 @@ impl<O: Offset> Buffer<'_, O> {
     ) -> Result<Self> {
         let ends = if count == 0 { 0 } else { count.saturating_add(1) };
         // SAFETY: as the caller has it.
-        unsafe {
-            Ok(Buffer { data: bytes(data, length)?, offsets: array(offsets, ends, "offsets")? })
+        let (data, offsets) = unsafe { (bytes(data, length)?, array(offsets, ends, "offsets")?) };
+        // In order, so that all are in the data if the first and the last are.
+        let ordered = offsets.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
+        let inside = |offset: &O| offset.position() <= data.len();
+        if !(ordered && offsets.first().is_none_or(inside) && offsets.last().is_none_or(inside)) {
+            let bad = |pair: &[O]| data.get(pair[0].position()..pair[1].position()).is_none();
+            return Err(impossible(offsets.windows(2).position(bad).unwrap_or(0)));
         }
+        Ok(Buffer { data, offsets, count })
     }
 }
 
 impl<O: Offset> Keys for Buffer<'_, O> {
     fn count(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
+        self.count
     }
 
     #[inline(always)]
-    fn get(&self, at: usize) -> Option<&[u8]> {
-        let (start, end) = (self.offsets[at].position()?, self.offsets[at + 1].position()?);
-        self.data.get(start..end)
-    }
-}
-
-/// Refuses keys one of which cannot be there, before anything is done with the others.
-pub(crate) fn check(keys: &impl Keys) -> Result<()> {
-    match (0..keys.count()).find(|&at| keys.get(at).is_none()) {
-        None => Ok(()),
-        Some(at) => Err(impossible(at)),
-    }
-}
-
-#[cold]
-fn impossible(at: usize) -> Box<Failure> {
-    Failure::argument(format!(
-        "key {at} of the batch cannot be there: it is at NULL, its offsets are in the wrong order or \
-         outside of the data, or it is too long"
-    ))
-}
-
-/// Keys that are checked as they are asked for: a pass over them less.
-pub(crate) struct Checking<'a, K> {
-    keys: &'a K,
-    /// One that cannot be there.
-    bad: Cell<Option<usize>>,
-}
-
-impl<'a, K: Keys> Checking<'a, K> {
-    pub(crate) fn new(keys: &'a K) -> Self {
-        Checking { keys, bad: Cell::new(None) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self, at: usize) -> &'a [u8] {
-        let key = self.keys.get(at);
-        key.unwrap_or_else(|| {
-            self.bad.set(Some(at));
-            &[]
-        })
-    }
-
-    /// An error if one of those asked for cannot be there.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.bad.get().map_or(Ok(()), |at| Err(impossible(at)))
+    fn get(&self, at: usize) -> &[u8] {
+        assert!(at < self.count);
+        // SAFETY: there is one offset more than there are keys; `new` found all of them in order and
+        // in the data.
+        unsafe {
+            let (start, end) = (self.offsets.get_unchecked(at), self.offsets.get_unchecked(at + 1));
+            self.data.get_unchecked(start.position()..end.position())
+        }
     }
 }
