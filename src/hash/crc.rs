@@ -17,10 +17,8 @@ mod tables {
     fn tables() -> &'static [[u32; 256]; 8] {
         TABLES.get_or_init(|| {
             let mut tables = [[0; 256]; 8];
-            for byte in 0..256 {
-                let step = |register: u32| (register >> 1) ^ (0xedb8_8320 * (register & 1));
-                tables[0][byte] = (0..8).fold(byte as u32, |register, _| step(register));
-            }
+            let step = |register: u32| (register >> 1) ^ (0xedb8_8320 * (register & 1));
+            tables[0] = std::array::from_fn(|byte| (0..8).fold(byte as u32, |it, _| step(it)));
             for follow in 1..8 {
                 for byte in 0..256 {
                     let before = tables[follow - 1][byte];

@@ -90,6 +90,7 @@ fn report_of(inspection: &Inspection) -> JsValue {
 
 /// Keys that JavaScript wrote, one behind the other, and what became of each.
 #[wasm_bindgen]
+#[derive(Default)]
 pub struct Keys {
     text: Vec<u8>,
     /// Where each of them ends.
@@ -101,7 +102,7 @@ pub struct Keys {
 impl Keys {
     #[wasm_bindgen(constructor)]
     pub fn new() -> Self {
-        Keys { text: Vec::new(), ends: Vec::new(), answers: Vec::new() }
+        Self::default()
     }
 
     /// Makes room for bytes and tells where it is.
