@@ -172,7 +172,12 @@ fn a_limit_on_memory() {
     let names = sandbox.names();
     let mut failed = 0;
     // With less than the first the program cannot even be loaded.
-    for kilobytes in [9_000, 12_000, 16_000, 24_000, 40_000, 80_000] {
+    let loads = |kilobytes: &u64| {
+        let limit = format!("ulimit -v {kilobytes}");
+        limited(&sandbox, &limit, "--version").code == Some(0)
+    };
+    let least = (5_000..).step_by(500).find(loads).unwrap();
+    for kilobytes in [0, 3_000, 7_000, 15_000, 31_000, 71_000].map(|more| least + more) {
         for line in COMMANDS {
             let limits = format!("ulimit -v {kilobytes}");
             let ran = limited(&sandbox, &limits, line);
