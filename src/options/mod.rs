@@ -86,7 +86,7 @@ impl Options {
     /// ```
     /// use bloomfile::Options;
     ///
-    /// let options = Options::new().capacity(1000).generations(8);
+    /// let options = Options::new().capacity(1_000_000).generations(8);
     /// let whole = options.clone().false_positive_rate(0.01).plan()?;
     /// let each = options.generation_rate(0.01).plan()?;
     /// assert!(whole.expected_rate().unwrap() < 0.00126);
