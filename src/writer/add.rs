@@ -289,7 +289,9 @@ impl<M: Medium> Engine<M> {
             return self.segments.first.data.contains(hash);
         }
         // All at once: so many segments take little longer than the slowest of them.
-        self.segments.newest_first().for_each(|segment| segment.seen().prefetch(hash));
+        if self.segments.active().count > 1 {
+            self.segments.newest_first().for_each(|segment| segment.seen().prefetch(hash));
+        }
         self.segments.any(|segment| segment.seen().contains(hash))
     }
 

@@ -2,7 +2,7 @@
 //! for before the first of them is dealt with.
 
 use super::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::geometry::CellKind;
 use crate::storage::Medium;
 
@@ -56,6 +56,13 @@ impl<M: Medium> Engine<M> {
         }
     }
 
+    /// Asks for the memory of some hashes in all segments.
+    fn prefetch(&self, hashes: &[u64]) {
+        for segment in self.segments.newest_first() {
+            hashes.iter().for_each(|&hash| segment.seen().prefetch(hash));
+        }
+    }
+
     /// [`add_batch`](Self::add_batch) of several segments, of counters, or with limits.
     #[inline(never)]
     pub(super) fn add_batch_slow(
@@ -66,12 +73,19 @@ impl<M: Medium> Engine<M> {
         let mut new = 0;
         let counting = self.superblock.cells == CellKind::Counting;
         Self::pieces(count, hash, |hashes| {
+            if counting {
+                self.prefetch(hashes);
+                for &hash in hashes {
+                    new += u64::from(self.add_hash(hash)?);
+                }
+                return Ok(());
+            }
             let segments = self.segments.active();
             let mut known = [false; PIECE];
             self.contains_piece(hashes, &mut known[..hashes.len()]);
             for (&hash, &known) in hashes.iter().zip(&known) {
                 // What was added to the newest segment since is found again on the way.
-                let changed = if counting || self.segments.active() != segments {
+                let changed = if self.segments.active() != segments {
                     self.add_hash(hash)?
                 } else {
                     self.refuse_if_dead()?;
@@ -88,12 +102,11 @@ impl<M: Medium> Engine<M> {
     pub(crate) fn remove_batch(&self, count: usize, hash: impl FnMut(usize) -> u64) -> Result<u64> {
         let mut removed = 0;
         Self::pieces(count, hash, |hashes| {
-            let mut known = [false; PIECE];
-            self.contains_piece(hashes, &mut known[..hashes.len()]);
+            self.prefetch(hashes);
             for &hash in hashes {
                 match self.remove_hash(hash) {
                     Ok(()) => removed += 1,
-                    Err(crate::error::Error::NotPresent) => {}
+                    Err(Error::NotPresent) => {}
                     Err(error) => return Err(error),
                 }
             }
