@@ -29,9 +29,7 @@ impl Options {
     /// The rate asked for, of the whole file; 0 where none was.
     fn whole_rate(&self) -> f64 {
         match self.rate {
-            Some(each) if self.rate_of_each => {
-                plan::rate_together(&vec![each; self.generations as usize])
-            }
+            Some(each) if self.rate_of_each => plan::generations_rate(each, self.generations),
             rate => rate.unwrap_or(0.0),
         }
     }

@@ -61,6 +61,17 @@ pub fn generation_rate(rate: f64, generations: u64) -> f64 {
     -((-rate).ln_1p() / generations.max(1) as f64).exp_m1()
 }
 
+/// Rate of so many generations of a rotating filter together, each of which has the rate `each`: the
+/// other way round than [`generation_rate`].
+///
+/// ```
+/// let together = bloomfile::plan::generations_rate(0.01, 8);
+/// assert!((together - (1.0 - 0.99f64.powi(8))).abs() < 1e-12);
+/// ```
+pub fn generations_rate(each: f64, generations: u64) -> f64 {
+    -((-each).ln_1p() * generations as f64).exp_m1()
+}
+
 /// What each of so many generations of a rotating filter shall be: `capacity` is that of each, `rate`
 /// that of all together. The layout is as that of a growing filter.
 ///

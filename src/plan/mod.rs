@@ -20,7 +20,9 @@ mod rate;
 
 pub(crate) use estimate::most_ones;
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
-pub use growth::{generation_plan, generation_rate, growth_capacity, growth_plan, growth_rate};
+pub use growth::{
+    generation_plan, generation_rate, generations_rate, growth_capacity, growth_plan, growth_rate,
+};
 pub use loads::{Crowding, LoadVerdict};
 pub(crate) use loads::{LoadLaw, crowded_from, load_of_zeros};
 pub(crate) use occupancy::{Occupancy, SealedPages};

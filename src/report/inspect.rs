@@ -85,12 +85,12 @@ impl Inspection {
     /// rotating filter, once each of its generations does, those still to come included.
     pub fn rate_at_capacity(&self) -> Option<f64> {
         let rates = self.segments.iter().map(|segment| segment.rate_at_capacity);
-        let mut rates = rates.collect::<Option<Vec<f64>>>()?;
-        if let (Some(generations), Some(&each)) = (self.generations, rates.last()) {
-            // All are alike (F-28), and the format allows no more than 32.
-            rates = vec![each; generations as usize];
-        }
-        Some(plan::rate_together(&rates))
+        let rates = rates.collect::<Option<Vec<f64>>>()?;
+        Some(match (self.generations, rates.last()) {
+            // All are alike (F-28).
+            (Some(generations), Some(&each)) => plan::generations_rate(each, generations),
+            _ => plan::rate_together(&rates),
+        })
     }
 
     /// Estimated number of keys in all segments, with its 95 % interval.

@@ -1,6 +1,6 @@
 //! Of what kind a filter shall be.
 
-use bloomfile::plan::rate_together;
+use bloomfile::plan::generations_rate;
 use bloomfile::{CellKind, Options, WhenFull};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -95,14 +95,14 @@ impl KindArgs {
     /// The rate of the whole that was asked for, of all generations together.
     pub(crate) fn whole_rate(&self, shape: &ShapeArgs) -> Option<f64> {
         match (self.generation_fpr, self.generations) {
-            (Some(each), Some(generations)) => Some(together(each, generations)),
+            (Some(each), Some(generations)) => Some(generations_rate(each, generations)),
             _ => shape.rate(),
         }
     }
 
     /// The rate of a whole file with segments of this rate: the same, but for one of generations.
     pub(crate) fn rate_together(&self, each: f64) -> f64 {
-        self.generations.map_or(each, |generations| together(each, generations))
+        self.generations.map_or(each, |generations| generations_rate(each, generations))
     }
 
     /// Adds them to a shape's options.
@@ -117,11 +117,6 @@ impl KindArgs {
             .generations(self.generations.unwrap_or(0))
             .rotate_after(self.rotate_after.unwrap_or(0))
     }
-}
-
-fn together(each: f64, generations: u64) -> f64 {
-    // No file has more, and a number that is refused later takes no memory here.
-    rate_together(&vec![each; generations.min(32) as usize])
 }
 
 fn name(policy: Policy) -> &'static str {
