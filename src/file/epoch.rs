@@ -2,7 +2,7 @@
 
 use crate::format::{Epoch, Slot, Superblock};
 use crate::geometry::CellKind;
-use crate::storage::{ReadMedium, Sabotage};
+use crate::storage::{ReadMedium, sabotage};
 
 /// The epoch of a number and a salt in a file with this newest segment.
 pub(crate) fn epoch(
@@ -13,7 +13,7 @@ pub(crate) fn epoch(
     salt: u64,
 ) -> Epoch {
     // What binds records to their epoch is left out when a test asks for it.
-    let (number, salt) = if medium.sabotaged(Sabotage::NoSalt) { (0, 0) } else { (number, salt) };
+    let (number, salt) = if sabotage!(medium, NoSalt) { (0, 0) } else { (number, salt) };
     match superblock.cells {
         CellKind::Plain => Epoch::plain(number, salt, slot.newest().geometry.row_count()),
         CellKind::Counting => Epoch::counting(number, salt),

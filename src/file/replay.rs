@@ -11,7 +11,7 @@ use crate::format::{
     Change, Epoch, FULL_RECORD, MOST_RECORD_WORDS, Record, Slot, State, Superblock,
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
-use crate::storage::{ReadMedium, Sabotage};
+use crate::storage::{ReadMedium, sabotage};
 
 /// The journal's records, and what they change.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,7 +61,7 @@ impl JournalContents {
         };
         let numbers = [slot.epoch, slot.epoch.wrapping_add(1)];
         for (at, epoch) in epochs_of(medium, superblock, slot).into_iter().enumerate() {
-            if at == 1 && medium.sabotaged(Sabotage::IgnoreNextHalf) {
+            if at == 1 && sabotage!(medium, IgnoreNextHalf) {
                 break;
             }
             let start = journal.half_offset(numbers[at]);

@@ -8,7 +8,7 @@ use crate::format::{Shape, WhenFull};
 use crate::geometry::CellKind;
 use crate::hash::Hasher;
 use crate::kernel::{Cells, FastPath, hash_fast};
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{Refused, StripeGuard, stripe_of_thread};
 
 /// What became of an add to the newest segment.
@@ -220,7 +220,7 @@ impl<M: Medium> Engine<M> {
     fn add_held(&self, segment: &Segment<M>, stripe: &StripeGuard<'_>, hash: u64) -> u32 {
         // The record comes before the bits: a process killed in between leaves a record too many,
         // which is harmless, and never bits that nothing explains.
-        let late = self.medium.sabotaged(Sabotage::BitsBeforeRecord);
+        let late = sabotage!(self.medium, BitsBeforeRecord);
         let log = move |mask| self.log_key(hash, mask);
         let mask = if late {
             segment.data.turn_on(hash, |_| {}, |word| segment.prepare(word))
@@ -239,7 +239,7 @@ impl<M: Medium> Engine<M> {
     /// Writes the record of a key.
     #[inline(always)]
     fn log_key(&self, hash: u64, mask: u32) {
-        if !self.medium.sabotaged(Sabotage::NoJournal) {
+        if !sabotage!(self.medium, NoJournal) {
             self.journal.log(hash, mask);
         }
     }

@@ -18,7 +18,7 @@ use crate::format::{
     Slot, State, encode_table,
 };
 use crate::geometry::CellKind;
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AllStripes, MutexGuard};
 
 /// What a boundary froze.
@@ -110,7 +110,7 @@ impl<M: Medium> Engine<M> {
         self.freeze(tables, &stripes, mark);
         drop(stripes);
         let Some(span) = span else { return Ok(false) };
-        if !self.medium.sabotaged(Sabotage::NoFlushAtBoundary) {
+        if !sabotage!(self.medium, NoFlushAtBoundary) {
             self.flush_group(&span)?;
         }
         Ok(true)
@@ -165,7 +165,7 @@ impl<M: Medium> Engine<M> {
             CellKind::Counting => COUNTING_MASK_BITS,
             CellKind::Sealed => unreachable!("no writer opens a sealed file"),
         };
-        let early = number != slot.epoch && self.medium.sabotaged(Sabotage::ReuseHalfEarly);
+        let early = number != slot.epoch && sabotage!(self.medium, ReuseHalfEarly);
         let half = if early { slot.epoch } else { number };
         self.journal.begin(epoch, mask_bits, half, link);
     }
@@ -183,7 +183,7 @@ impl<M: Medium> Engine<M> {
         let mut slot = lock(&self.committed).slot.clone();
         slot.newest_mut().count(frozen.adds);
         slot.mark = frozen.mark;
-        let begun = !self.medium.sabotaged(Sabotage::SaltOfOtherEpoch);
+        let begun = !sabotage!(self.medium, SaltOfOtherEpoch);
         self.write_tables(tables, &mut slot, &frozen, Proof::Needed)
             .and_then(|()| self.write_slot(&mut slot, State::Open, begun))
             .map_err(|error| self.poison_with(error))?;
@@ -281,7 +281,7 @@ impl<M: Medium> Engine<M> {
         proof: Proof,
     ) -> Result<()> {
         let dirty = self.segments.all().any(|segment| !segment.pages.is_clean());
-        let early = self.medium.sabotaged(Sabotage::ClearJournalEarly);
+        let early = sabotage!(self.medium, ClearJournalEarly);
         if early {
             self.clear_journal()?;
         }
@@ -299,7 +299,7 @@ impl<M: Medium> Engine<M> {
     fn clear_journal(&self) -> Result<()> {
         let clear = || {
             self.journal.clear(&self.medium)?;
-            let skipped = self.medium.sabotaged(Sabotage::NoSyncOfClearJournal);
+            let skipped = sabotage!(self.medium, NoSyncOfClearJournal);
             if skipped { Ok(()) } else { self.medium.sync() }
         };
         clear().map_err(|error| self.poison_with(Error::Io { action: "clear the journal", error }))
@@ -317,10 +317,7 @@ impl<M: Medium> Engine<M> {
         let listed = self.listed(slot);
         for segment in &listed {
             segment.pages.compute_all(segment.data.words());
-            #[cfg(test)]
-            if self.medium.sabotaged(Sabotage::LateEntries) {
-                segment.pages.recompute(segment.data.words());
-            }
+            sabotage!(self.medium, LateEntries => segment.pages.recompute(segment.data.words()));
         }
         let fresh: Vec<_> = listed.iter().map(|segment| segment.pages.frozen()).collect();
         if proof == Proof::Needed {
@@ -334,9 +331,9 @@ impl<M: Medium> Engine<M> {
                 any = true;
             }
         }
-        let skipped = self.medium.sabotaged(Sabotage::TableAndSlotInOneSync)
-            || self.medium.sabotaged(Sabotage::NoDataSync);
-        if any && !skipped {
+        sabotage!(self.medium, TableAndSlotInOneSync => return Ok(()));
+        sabotage!(self.medium, NoDataSync => return Ok(()));
+        if any {
             self.medium.sync().map_err(Error::io("sync data and page table"))?;
         }
         Ok(())
@@ -348,11 +345,11 @@ impl<M: Medium> Engine<M> {
         table: &mut [PageEntry],
         fresh: &[(usize, PageEntry)],
     ) -> Result<()> {
-        if !self.medium.sabotaged(Sabotage::ForgetDirtyPages) {
+        if !sabotage!(self.medium, ForgetDirtyPages) {
             fresh.iter().for_each(|&(page, entry)| table[page] = entry);
         }
         let (bytes, crc, ones) = encode_table(table);
-        if !self.medium.sabotaged(Sabotage::TableInPlace) {
+        if !sabotage!(self.medium, TableInPlace) {
             record.table = 1 - record.table;
         }
         record.table_crc = crc;
@@ -375,9 +372,7 @@ impl<M: Medium> Engine<M> {
         self.medium
             .write_at(&bytes, SLOT_OFFSETS[slot.place()])
             .map_err(Error::io("write the state slot"))?;
-        if self.medium.sabotaged(Sabotage::NoDataSync) {
-            return Ok(());
-        }
+        sabotage!(self.medium, NoDataSync => return Ok(()));
         self.medium.sync().map_err(Error::io("sync the state slot"))
     }
 }

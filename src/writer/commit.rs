@@ -13,7 +13,7 @@ use super::journal::Span;
 use super::{Engine, lock};
 use crate::error::{Error, Result};
 use crate::geometry::CellKind;
-use crate::storage::{Medium, Sabotage};
+use crate::storage::{Medium, sabotage};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The rounds of a writer.
@@ -206,7 +206,7 @@ impl<M: Medium> Engine<M> {
 
     /// Makes a group durable and writes that down.
     pub(super) fn flush_group(&self, span: &Span) -> Result<()> {
-        let early = self.medium.sabotaged(Sabotage::ConfirmEarly);
+        let early = sabotage!(self.medium, ConfirmEarly);
         if early {
             self.journal.confirm(span);
         }
@@ -220,7 +220,7 @@ impl<M: Medium> Engine<M> {
     /// Makes records durable, or ends this handle's life.
     pub(super) fn flush_journal(&self, span: &Span) -> Result<()> {
         let mut flushed = self.journal.flush(&self.medium, span);
-        if flushed.is_err() && self.medium.sabotaged(Sabotage::RetryFailedSync) {
+        if flushed.is_err() && sabotage!(self.medium, RetryFailedSync) {
             flushed = self.journal.flush(&self.medium, span);
         }
         flushed.map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))

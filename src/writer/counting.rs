@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{Change, Epoch, MAX_COUNT, Record, SLOTS_TO_CLOSE, STUCK, Shape, State};
 use crate::geometry::{Layout, MAX_ROWS};
 use crate::kernel::counter_place;
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AllStripes, MutexGuard, Refused};
 
 use super::proof::Proof;
@@ -179,8 +179,7 @@ impl<M: Medium> Engine<M> {
     /// A round's work: all changes so far become durable in one group with the mark, then they are
     /// made in the data.
     pub(super) fn sync_counters(&self, mark: u64) -> Result<()> {
-        #[cfg(test)]
-        self.split_sync()?;
+        sabotage!(self.medium, SplitSync => self.split_sync()?);
         let stripes = self.all_stripes()?;
         if !self.fits() {
             drop(stripes);
@@ -227,7 +226,7 @@ impl<M: Medium> Engine<M> {
 
     /// Makes a group durable, then its changes in the data.
     fn apply_group(&self, group: &Group) -> Result<()> {
-        let early = self.medium.sabotaged(Sabotage::CountBeforeLog);
+        let early = sabotage!(self.medium, CountBeforeLog);
         if early {
             self.apply_changes(group.epoch, &group.changes);
         }
@@ -347,11 +346,11 @@ impl<M: Medium> Engine<M> {
         lock(&self.spill).extend(rest);
     }
 
-    /// What [`Sabotage::SplitSync`] is: when the journal could not take all changes, those that are
+    /// What the sabotage `SplitSync` is: when the journal could not take all changes, those that are
     /// there become durable under the mark there was before them.
     #[cfg(test)]
     fn split_sync(&self) -> Result<()> {
-        if self.medium.sabotaged(Sabotage::SplitSync) && !lock(&self.spill).is_empty() {
+        if !lock(&self.spill).is_empty() {
             let mut tables = lock(&self.tables);
             self.finish_frozen(&mut tables)?;
             self.commit_counters(&mut tables, self.mark())?;

@@ -44,8 +44,8 @@ pub(crate) use worker::Background;
 
 use crate::error::{Error, Result};
 use crate::file::{
-    FilePages, JournalContents, Loaded, PageCheck, PageJudge, SegmentSet, check_pages, load,
-    load_with, read_table,
+    FilePages, JournalContents, Loaded, PageCheck, PageJudge, SegmentSet, check_pages, load_with,
+    read_table,
 };
 use crate::format::{
     BootId, PageEntry, Record, SLOT_BYTES, SLOT_OFFSETS, SLOTS_TO_CLOSE, SegmentRecord, Shape,
@@ -53,7 +53,7 @@ use crate::format::{
 };
 use crate::geometry::CellKind;
 use crate::kernel::FastPath;
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused, Stripes, lock};
 
 use checkpoint::Frozen;
@@ -133,9 +133,7 @@ fn read_sound_table<M: Medium>(
 /// cache alone, as after a sync that failed or that never came, a power cut could then leave no
 /// slot at all.
 fn load_durable<M: Medium>(medium: &M) -> Result<Loaded> {
-    if medium.sabotaged(Sabotage::TrustCachedSlots) {
-        return load(medium);
-    }
+    sabotage!(medium, TrustCachedSlots => return crate::file::load(medium));
     medium.sync().map_err(Error::io("sync the file"))?;
     load_with(medium, |bytes, offset| medium.read_past_cache(bytes, offset))
 }
@@ -260,7 +258,7 @@ impl<M: Medium> Engine<M> {
     fn begin(&self) -> Result<()> {
         self.refuse_if_dead()?;
         let mut lead = self.lead()?;
-        if self.medium.sabotaged(Sabotage::AbandonedRoundCounts) {
+        if sabotage!(self.medium, AbandonedRoundCounts) {
             lead.begin_round();
             lead.finish_round();
         }
@@ -269,7 +267,7 @@ impl<M: Medium> Engine<M> {
             return Ok(());
         }
         let mut committed = lock(&self.committed);
-        if self.medium.sabotaged(Sabotage::NoOpenState) {
+        if sabotage!(self.medium, NoOpenState) {
             committed.slot.state = State::Open;
         } else {
             self.write_slot(&mut committed.slot, State::Open, false)
@@ -314,7 +312,7 @@ impl<M: Medium> Engine<M> {
         index: usize,
         journal: Option<&'a JournalContents>,
     ) -> PageJudge<'a> {
-        let now = if self.medium.sabotaged(Sabotage::IgnoreBootId) {
+        let now = if sabotage!(self.medium, IgnoreBootId) {
             BootId::default()
         } else {
             self.medium.boot_id()
@@ -334,9 +332,7 @@ impl<M: Medium> Engine<M> {
         }
         match self.stripes.hold_all() {
             Ok(stripes) => {
-                if self.medium.sabotaged(Sabotage::CheckpointWithoutStripes) {
-                    stripes.open();
-                }
+                sabotage!(self.medium, CheckpointWithoutStripes => stripes.open());
                 Ok(stripes)
             }
             Err(Refused::Shut) => Err(self.refusal()),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS, Verdict};
 use crate::format::{PageEntry, Record, Slot};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 
 /// Bits of a page.
 const PAGE_BITS: u64 = 8 * PAGE_BYTES;
@@ -114,7 +114,7 @@ impl<M: Medium> Engine<M> {
         frozen: &Frozen,
         fresh: &[Vec<(usize, PageEntry)>],
     ) -> Result<()> {
-        if self.medium.sabotaged(Sabotage::NoProof) || fresh.iter().all(Vec::is_empty) {
+        if sabotage!(self.medium, NoProof) || fresh.iter().all(Vec::is_empty) {
             return Ok(());
         }
         let plain = self.superblock.cells == CellKind::Plain;

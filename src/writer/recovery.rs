@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file::{JournalContents, PAGE_WORDS};
 use crate::format::{Slot, State};
 use crate::geometry::CellKind;
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 
 /// What recovery found and did when a crashed file was opened for writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +34,10 @@ impl<M: Medium> Engine<M> {
     pub(super) fn recover(&mut self) -> Result<()> {
         let slot = lock(&self.committed).slot.clone();
         let journal = JournalContents::read(&self.medium, &self.superblock, &slot)?;
-        if !self.medium.sabotaged(Sabotage::IgnoreHoles) {
+        if !sabotage!(self.medium, IgnoreHoles) {
             journal.refuse_hole()?;
         }
-        if self.medium.sabotaged(Sabotage::ReplayBeforeCheck) {
-            self.replay(&slot, &journal);
-        }
+        sabotage!(self.medium, ReplayBeforeCheck => self.replay(&slot, &journal));
         let (mut exact, mut unverifiable) = (0, Vec::new());
         for index in 0..slot.segments.len() {
             let check = self.check_listed(&slot, index, Some(&journal))?;
@@ -48,12 +46,12 @@ impl<M: Medium> Engine<M> {
             unverifiable.push(check.unverifiable);
         }
         self.medium.fill_holes().map_err(Error::io("allocate space for the file"))?;
-        if !self.medium.sabotaged(Sabotage::LeaveCachedSlots) {
+        if !sabotage!(self.medium, LeaveCachedSlots) {
             restore_slots(&self.medium)?;
         }
         // Counters may only change in the data once the disk holds what explains that (F-98).
         if self.superblock.cells == CellKind::Counting
-            && !self.medium.sabotaged(Sabotage::TrustCachedJournal)
+            && !sabotage!(self.medium, TrustCachedJournal)
         {
             self.journal
                 .rewrite(slot.epoch, journal.extents)
@@ -64,7 +62,7 @@ impl<M: Medium> Engine<M> {
         for (segment, pages) in self.listed(&slot).into_iter().zip(&unverifiable) {
             pages.iter().for_each(|&page| segment.prepare(page as usize * PAGE_WORDS));
         }
-        if !self.medium.sabotaged(Sabotage::NoRewriteInRecovery) {
+        if !sabotage!(self.medium, NoRewriteInRecovery) {
             self.rewrite_dirty_pages(&slot);
         }
         let report = Recovery {
@@ -83,7 +81,7 @@ impl<M: Medium> Engine<M> {
         self.mark.store(report.mark, Ordering::Release);
         self.stripes.unlock();
         let stripes = self.all_stripes()?;
-        if self.medium.sabotaged(Sabotage::NoCheckpointAfterRecovery) {
+        if sabotage!(self.medium, NoCheckpointAfterRecovery) {
             self.begin_epoch(&slot, slot.epoch, 0);
         } else {
             self.commit(&mut lock(&self.tables), &stripes, State::Open, Proof::Done)?;

@@ -16,7 +16,7 @@ use crate::format::{
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::{self, Plan};
-use crate::storage::{Medium, Sabotage};
+use crate::storage::{Medium, sabotage};
 use crate::sync::MutexGuard;
 
 /// A segment that is empty, durably, and that no slot lists.
@@ -92,7 +92,7 @@ impl<M: Medium> Engine<M> {
             Shape::Rotating(generations) => {
                 let spare = (slot.newest().region + 1) % (generations as usize + 1);
                 let extent = region_extent(&self.superblock, slot, spare);
-                if !self.medium.sabotaged(Sabotage::SpareNotZeroed) {
+                if !sabotage!(self.medium, SpareNotZeroed) {
                     self.write_zeros(extent.data(), extent.end())
                         .map_err(|error| self.poison_with(error))?;
                 }
@@ -110,7 +110,7 @@ impl<M: Medium> Engine<M> {
         let extent = record.extent();
         let table = vec![PageEntry::empty(); extent.pages as usize];
         let (bytes, table_crc, _) = encode_table(&table);
-        let in_one_sync = self.medium.sabotaged(Sabotage::SegmentAndSlotInOneSync);
+        let in_one_sync = sabotage!(self.medium, SegmentAndSlotInOneSync);
         let prepare = || {
             self.medium.write_at(&bytes, extent.table(0))?;
             if in_one_sync { Ok(()) } else { self.medium.sync() }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::file::PAGE_WORDS;
 use crate::format::{Record, Slot};
 use crate::geometry::PAGE_BYTES;
-use crate::storage::{Map, Mapping, Medium, Sabotage};
+use crate::storage::{Map, Mapping, Medium, sabotage};
 
 /// Bytes that are written at once.
 const CHUNK: u64 = 64 * PAGE_BYTES;
@@ -56,7 +56,7 @@ impl<M: Medium> Engine<M> {
                 self.medium.write_at(&bytes, at)?;
             }
             self.journal.flush(&self.medium, &span)?;
-            if self.medium.sabotaged(Sabotage::NoFlush) { Ok(()) } else { self.medium.sync() }
+            if sabotage!(self.medium, NoFlush) { Ok(()) } else { self.medium.sync() }
         };
         write()
             .map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))?;

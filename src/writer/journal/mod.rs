@@ -25,7 +25,7 @@ use crate::format::{
     Epoch, JOURNAL_OFFSET, JournalLayout, MOST_RECORD_WORDS, Record, Slot, State, Superblock,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
-use crate::storage::{Map, Mapping, Medium, Sabotage};
+use crate::storage::{Map, Mapping, Medium, sabotage};
 use crate::sync::{AtomicBool, AtomicU64, THREADS};
 
 /// The mapped journal.
@@ -101,7 +101,7 @@ impl<M: Medium> Journal<M> {
             layout,
             cells: superblock.cells,
             capacity,
-            full_record: layout.full_record().filter(|_| !medium.sabotaged(Sabotage::NoFullRecord)),
+            full_record: layout.full_record().filter(|_| !sabotage!(medium, NoFullRecord)),
             next: CachePadded(AtomicU64::new(0)),
             reservations: (0..threads).map(|_| CachePadded::default()).collect(),
             most: most_reserved(capacity),
@@ -292,7 +292,7 @@ impl<M: Medium> Journal<M> {
     /// Makes records durable.
     pub(super) fn flush(&self, medium: &M, span: &Span) -> io::Result<()> {
         if let Some(map) = &self.map
-            && !medium.sabotaged(Sabotage::NoFlush)
+            && !sabotage!(medium, NoFlush)
         {
             let word = |index| self.word(span.half, index);
             map.flush(word(span.records.start)..word(span.records.end))?;

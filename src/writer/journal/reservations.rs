@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Journal;
 use crate::format::{FULL_RECORD, Record};
-use crate::storage::{Map, Medium, Sabotage};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AtomicU64, thread_number};
 
 /// Records that a thread has reserved. It alone uses them, and only while it holds a stripe; others
@@ -164,7 +164,7 @@ impl<M: Medium> Journal<M> {
     /// with all stripes held.
     pub(in crate::writer) fn fill_gaps(&self, medium: &M) {
         let mut end = self.next.0.load(Ordering::Relaxed);
-        if end > self.capacity || medium.sabotaged(Sabotage::NoGapsFilled) {
+        if end > self.capacity || sabotage!(medium, NoGapsFilled) {
             return;
         }
         let mut rests: Vec<_> =

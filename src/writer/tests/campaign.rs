@@ -39,6 +39,17 @@ pub(super) struct Kind {
     pub(super) shape: Shape,
 }
 
+impl Kind {
+    pub(super) const PLAIN: Kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
+    pub(super) const GROWING: Kind = Kind { cells: CellKind::Plain, shape: Shape::Growing };
+    pub(super) const ROTATING: Kind = Kind { cells: CellKind::Plain, shape: Shape::Rotating(2) };
+    pub(super) const COUNTING: Kind = Kind { cells: CellKind::Counting, shape: Shape::Fixed };
+    pub(super) const COUNTING_GROWING: Kind =
+        Kind { cells: CellKind::Counting, shape: Shape::Growing };
+    pub(super) const COUNTING_ROTATING: Kind =
+        Kind { cells: CellKind::Counting, shape: Shape::Rotating(3) };
+}
+
 /// What the user was told: what a crash must not take back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {

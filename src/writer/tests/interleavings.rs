@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use shuttle::rand::Rng as _;
 
 use super::history::new_filter;
+use super::sabotages::Order;
 use crate::format::JOURNAL_STEP;
 use crate::geometry::Geometry;
 use crate::hash::split_mix;
@@ -131,24 +132,6 @@ fn f85_a_sync_covers_keys_that_another_thread_is_adding() {
     shuttle::check_random(|| run_same_key(None), 5 * ROUNDS);
 }
 
-#[test]
-#[should_panic]
-fn interleavings_notice_a_record_that_comes_after_its_cells() {
-    shuttle::check_random(|| run_same_key(Some(Sabotage::BitsBeforeRecord)), 5 * ROUNDS);
-}
-
-#[test]
-#[should_panic]
-fn interleavings_notice_a_checkpoint_that_does_not_wait_for_adds() {
-    shuttle::check_random(|| run(Some(Sabotage::CheckpointWithoutStripes)), ROUNDS);
-}
-
-#[test]
-#[should_panic]
-fn interleavings_notice_a_sync_that_does_not_wait_for_the_disk() {
-    shuttle::check_random(|| run(Some(Sabotage::NoFlush)), ROUNDS);
-}
-
 const SYNCERS: u64 = 3;
 
 /// Threads that each add a key and sync it with a mark, beside checkpoints: when a sync returns, its
@@ -190,8 +173,19 @@ fn interleavings_of_syncs_in_groups_lose_nothing() {
     shuttle::check_pct(|| run_syncers(None), ROUNDS, 3);
 }
 
+/// Whether threads in some order notice a step that is left out or done wrongly.
+pub(super) fn notice(order: Order, sabotage: Sabotage) -> bool {
+    let check = move || match order {
+        Order::SameKey => {
+            shuttle::check_random(move || run_same_key(Some(sabotage)), 5 * ROUNDS);
+        }
+        Order::Adds => shuttle::check_random(move || run(Some(sabotage)), ROUNDS),
+        Order::Syncs => shuttle::check_random(move || run_syncers(Some(sabotage)), 10 * ROUNDS),
+    };
+    std::thread::spawn(check).join().is_err()
+}
+
 #[test]
-#[should_panic]
-fn interleavings_notice_a_round_that_made_nothing_durable() {
-    shuttle::check_random(|| run_syncers(Some(Sabotage::AbandonedRoundCounts)), 10 * ROUNDS);
+fn interleavings_notice_sabotages() {
+    assert_eq!(super::sabotages::run_all(), 4);
 }

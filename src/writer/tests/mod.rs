@@ -17,4 +17,5 @@ mod interleavings;
 mod live_damage;
 #[cfg(not(shuttle))]
 mod reservations;
+mod sabotages;
 mod steps;
