@@ -117,7 +117,7 @@ fn geometries() -> [Geometry; 4] {
 }
 
 #[test]
-fn a_crashed_file_is_read_in_full_and_left_alone() {
+fn f97_a_crashed_file_is_read_in_full_and_left_alone() {
     for geometry in geometries() {
         let crash = Crash::new(geometry);
         // The data never reached the disk: only the journal knows the keys after the checkpoint.

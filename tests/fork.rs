@@ -91,7 +91,7 @@ fn try_to_write(filter: &Filter, other: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn a_forked_child_cannot_write() {
+fn f103_a_forked_child_cannot_write() {
     in_another_process("forks_with_a_filter");
 }
 

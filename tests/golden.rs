@@ -242,6 +242,7 @@ fn files_are_made_again_byte_for_byte() {
     }
 }
 
+/// What it takes to read version 1 (F-122).
 #[test]
 fn files_are_read_as_their_readme_says() {
     let rows = table(README, "files");

@@ -385,6 +385,7 @@ fn every_boundary_value_in_page_tables() {
     }
 }
 
+/// Silent changes of data are found by CRCs (F-113).
 #[test]
 fn verify_names_the_page_of_every_flipped_bit() {
     for name in ["rows", "page"] {

@@ -231,7 +231,7 @@ fn f93_after_a_kill_all_refuse_damage_in_every_segment() {
 /// Adds that find no room, and bits that are taken in from another file, are told from damage by
 /// the journal's last record.
 #[test]
-fn f78_what_a_full_journal_did_not_log_is_not_verifiable() {
+fn f78_and_f94_what_a_full_journal_did_not_log_is_not_verifiable() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let options = || Options::new().capacity(20_000).false_positive_rate(0.01).journal_bytes(4096);

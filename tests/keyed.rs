@@ -406,7 +406,7 @@ fn many_files_with_different_secrets_are_asked_together() {
 }
 
 #[test]
-fn key_files_are_read_and_made_with_care() {
+fn f152_key_files_are_read_and_made_with_care() {
     let folder = folder();
     let path = folder.path().join("secret.key");
     secret().write_new_file(&path).unwrap();

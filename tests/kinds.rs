@@ -97,6 +97,7 @@ fn counting_filters_follow_a_multiset() {
     }
 }
 
+/// Removing what is not in is an error and changes nothing (F-130).
 #[test]
 fn a_key_that_is_not_in_cannot_be_taken_out() {
     let (_folder, path) = place();
@@ -127,6 +128,7 @@ fn a_key_that_is_not_in_cannot_be_taken_out() {
     assert_eq!(plain.count_estimate(b"in"), None);
 }
 
+/// Changes are logged first, and made in the data when a sync has made the log durable (F-130).
 #[test]
 fn counters_are_seen_by_readers_once_they_are_synced() {
     let (_folder, path) = place();
@@ -139,6 +141,7 @@ fn counters_are_seen_by_readers_once_they_are_synced() {
     filter.add(b"new").unwrap();
     assert!(filter.contains(b"new"));
     let reader = Reader::open(&path).unwrap();
+    assert!(!reader.contains(b"new"));
     filter.sync().unwrap();
     assert!(reader.contains(b"new") && Reader::open(&path).unwrap().contains(b"new"));
     filter.remove(b"new").unwrap();

@@ -55,7 +55,7 @@ fn assert_holds_all(path: &Path, what: &str) {
 }
 
 #[test]
-fn new_files_have_two_slots_that_say_the_same() {
+fn f23_and_f80_and_f81_new_files_have_two_slots_that_say_the_same() {
     let folder = Folder::new();
     for (name, path) in new_files(&folder) {
         let bytes = std::fs::read(&path).unwrap();

@@ -40,6 +40,7 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split(", ").map(number).collect()
 }
 
+/// The tables of superblock and slot, and those of F-25, F-60, F-70 and F-183.
 #[test]
 fn fields_are_those_of_the_code() {
     let structures: [(&str, &'static [Field], usize); 7] = [

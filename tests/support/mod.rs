@@ -261,7 +261,7 @@ pub(crate) fn fix_journal_record(bytes: &mut [u8], slot: usize, index: usize, ma
 }
 
 /// mix of F-44.
-fn mix(mut x: u64) -> u64 {
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

@@ -110,7 +110,9 @@ pub(super) fn run_all() -> usize {
     noticed
 }
 
-/// All but those that only an order of threads brings to light, which the interleavings count.
+/// All but those that only an order of threads brings to light, which the interleavings count. Among
+/// them are all orders of writes and syncs that F-84 to F-89 ask for, and the pages that recovery
+/// writes once more (F-95, `NoRewriteInRecovery`).
 #[cfg(not(shuttle))]
 #[test]
 fn every_sabotage_is_noticed() {

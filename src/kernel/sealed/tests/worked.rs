@@ -48,7 +48,7 @@ fn page_of_numbers(keys: u64, kernel: Kernel) -> (PageOutcome, PageBytes) {
 }
 
 #[test]
-fn f149_a_value_and_its_row() {
+fn f143_and_f149_a_value_and_its_row() {
     let value = value(b"bloomfile");
     assert_eq!(value, 0x0791_ccdc_9b35_11d6);
     assert_eq!(row_of(value), 0xc527_00bf_6667_eb5d);
@@ -101,7 +101,7 @@ fn f149_a_page_of_one_key() {
 }
 
 #[test]
-fn f149_a_look_up() {
+fn f142_and_f149_a_look_up() {
     let (_, page) = page_of_numbers(4_000, Kernel::Portable);
     let bends = [-12, -4, -13, 5, 8, 8, -1, 0, 1, -1, 11, 12, 15, 12, 20, 20, 12];
     let Header::Solved(header) = Header::decode(&page).unwrap() else { panic!("solved") };
