@@ -63,6 +63,10 @@
 //! that fails: [`reader::Access::Memory`] maps nothing, [`process::catch_bus_errors`] ends the process
 //! with a message.
 //!
+//! **Threads and tasks.** Handles are shared between threads. Look-ups and adds work in mapped memory;
+//! what opens, syncs, checkpoints or closes waits for the disk and does not belong into a task of an
+//! asynchronous program: `docs/async.md` has a table, `examples/service` a program with tokio.
+//!
 //! **Features.** `files` (default): mapping, locks and writing. Without it the crate needs no operating
 //! system and compiles for `wasm32-unknown-unknown`: it plans, and reads, inspects, verifies, explains
 //! and compares bytes ([`Reader::from_bytes`], [`report::inspect_bytes`] and so on), and reads files in
