@@ -99,7 +99,7 @@ impl Bench {
         self.next_key += keys;
     }
 
-    /// Cost of so many syncs after `every` adds each, adds included. Data pages that become dirty
+    /// Cost of a number of syncs after `every` adds each, adds included. Data pages that become dirty
     /// count here when each sync is a checkpoint that writes them.
     fn syncs(&mut self, every: u64, syncs: u64) -> PerKey {
         let cost = Cost::of(|| {

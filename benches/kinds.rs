@@ -42,7 +42,7 @@ fn hash(set: u64, number: u64) -> u64 {
     mix(number ^ set << 48)
 }
 
-/// A kind, and how it is made for so many keys in all.
+/// A kind, and how it is made for a number of keys in all.
 fn kinds(keys: u64) -> Vec<(&'static str, Options)> {
     let options = || Options::new().false_positive_rate(RATE);
     let rotating = |generations: u64| {

@@ -211,7 +211,7 @@ fn filter(folder: &Path, bytes: u64, adders: usize, length: Duration) -> String 
     rows
 }
 
-/// Keys made durable one by one, per second, by so many threads.
+/// Keys made durable one by one, per second, by a number of threads.
 fn durable_adds(threads: usize, length: Duration, commit: impl Fn(u64) + Sync) -> f64 {
     let stop = AtomicBool::new(false);
     let start = Instant::now();

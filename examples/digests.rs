@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
         Ok::<(), Box<dyn Error + Send + Sync>>(())
     })?;
 
-    // Whoever has both digests can tell how much the caches share, and what they hold together.
+    // A host that has both digests can tell how much the caches share, and what they hold together.
     let [a, b] = ["amsterdam", "warsaw"].map(|host| folder.path().join(format!("{host}.bloom")));
     if let Contents::Compared(pages) = compare(&a, &b)?.contents {
         let shared = pages.overlap.intersection;

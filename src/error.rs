@@ -225,7 +225,7 @@ pub enum Error {
 
     /// A writer changed the file each time it was read.
     #[error("was changed by its writer each time it was read; try again")]
-    Unsettled,
+    Busy,
 
     /// The file is another one than it was when it was opened: it was written or replaced since.
     #[error("was changed while it was read; open it again")]

@@ -1,4 +1,4 @@
-//! Small files that say they are large: what a file takes of whoever opens it is bounded by the
+//! Small files that say they are large: what a file takes of the program that opens it is bounded by the
 //! bytes that are really there (F-39).
 
 #![cfg(target_os = "linux")]
@@ -29,7 +29,7 @@ const DATA: u64 = BASE + 2 * 8 * PAGES;
 /// Where its segment starts: behind headers and journal.
 const BASE: u64 = 5 * PAGE as u64;
 
-/// The headers of a file with a line geometry of so many pages, as its last slot `state` says, and
+/// The headers of a file with a line geometry of `pages` pages, as its last slot `state` says, and
 /// a CRC of its table.
 fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/session.bloom");

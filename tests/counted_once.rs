@@ -21,7 +21,7 @@ fn options(kind: &str) -> Options {
     options.journal_bytes(4096).kind(CellKind::Counting)
 }
 
-/// Handles each key once, with a sync after every so many, and is killed now and then: what the
+/// Handles each key once, with a sync now and then, and is killed now and then: what the
 /// killed process leaves is a copy of the file as it is in the system's cache. Goes on from its mark.
 fn go_on_after_kills(
     folder: &Folder,

@@ -430,7 +430,7 @@ fn a_zeroed_sector_is_noticed() {
 }
 
 /// Found by fuzzing: ones where no key can fall, with checksums that say so, would be counted with
-/// what is added until there are more ones than cells, and nobody could open the file again (F-56).
+/// what is added until there are more ones than cells, and no program could open the file again (F-56).
 #[test]
 fn f56_ones_that_no_key_can_set_are_damage() {
     for (name, page) in [("rows", 2), ("flat", 0), ("page", 1), ("line", 0)] {

@@ -159,7 +159,7 @@ fn f26_a_session_keeps_the_numbers_to_close_with() {
     }
 }
 
-/// Lets every segment of the slot that counts claim so many adds.
+/// Lets every segment of the slot that counts claim this number of adds.
 fn claim(path: &Path, adds: u64) {
     let mut bytes = std::fs::read(path).unwrap();
     let slot = newest_slot(&bytes);

@@ -332,7 +332,7 @@ fn a_page_table_that_changes_is_noticed() {
     assert_eq!(error.to_string(), "was changed while it was read; open it again");
 }
 
-/// A source that changes after so many reads.
+/// A source that changes after a number of reads.
 struct Changing {
     first: Vec<u8>,
     then: Vec<u8>,

@@ -35,7 +35,7 @@ fn build(options: &Options, path: &Path, keys: &[[u8; 8]]) -> Built {
     builder.finish().unwrap()
 }
 
-/// A file of so many keys.
+/// A file of `keys` keys.
 fn file(folder: &Folder, count: u64) -> PathBuf {
     let path = folder.at(&format!("{count}.bloom"));
     let built = build(&options().replace(true), &path, &keys(count));
@@ -44,7 +44,7 @@ fn file(folder: &Folder, count: u64) -> PathBuf {
     path
 }
 
-/// The share of so many absent keys that a reader reports.
+/// The share of absent keys that a reader reports.
 fn reported(reader: &Reader, absent: u64) -> f64 {
     let absent: Vec<u64> = (0..absent).map(|at| random(77, at)).collect();
     let mut found = Vec::new();
@@ -461,7 +461,7 @@ fn skewed_keys_give_maybe_pages_that_are_counted() {
     ] {
         let pages = 64;
         let geometry = Geometry::sealed(pages).unwrap();
-        // The first so many hashes fall into page 0, the next into page 1 and so on.
+        // The first of the hashes fall into page 0, the next into page 1 and so on.
         let hashes: Vec<u64> =
             (0..count).map(|at| at / in_page * (1 << 58) + (random(9, at) >> 6)).collect();
         let start = std::time::Instant::now();

@@ -27,7 +27,7 @@ const HEAD: &str = "# Keyed files
 
 Made by `cargo bench --bench keyed`. Nanoseconds per look-up of a key of 16 bytes in the best round, in the thread's own time, files at a rate of 1 %; in brackets how many times as long as unkeyed. fastbloom has as many bits as it asks for, 7 hashes, and its default hasher: SipHash-1-3.
 
-\"In turn\" is a look-up that cannot begin before the one before it has its answer, as in a program that does something else with the answer; the others follow one another in a loop, so that a processor looks ahead and waits for the memory of several at once. SipHash takes so many instructions that hardly two fit into what it looks ahead.
+\"In turn\" is a look-up that cannot begin before the one before it has its answer, as in a program that does something else with the answer; the others follow one another in a loop, so that a processor looks ahead and waits for the memory of several at once. SipHash takes more instructions: hardly two fit into what it looks ahead.
 
 | size, keys | unkeyed | keyed | in turn, unkeyed | keyed | batch, unkeyed | keyed | fastbloom |
 |---|---|---|---|---|---|---|---|
@@ -85,7 +85,7 @@ fn size_class(folder: &Path, bytes: u64, report: &mut String) {
     let unkeyed = reader("unkeyed", options.clone(), ReadOptions::new());
     let keyed = reader("keyed", options.key(&secret), ReadOptions::new().key(&secret));
     let bits = -(capacity as f64) * RATE.ln() / 2f64.ln().powi(2);
-    // Bits at random at the density that so many keys give, but for those that are looked up.
+    // Bits at random at the density that this number of keys gives, but for those that are looked up.
     let words = (0..(bits / 64.0) as u64).map(|at| mix(at ^ 0xfa57 << 48)).collect();
     let mut fastbloom = fastbloom::BloomFilter::from_vec(words).hashes(7);
     present.iter().for_each(|key| {

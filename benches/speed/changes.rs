@@ -70,7 +70,7 @@ pub(crate) fn measure(
 /// Rounds of adds on one and on two threads.
 const THREAD_ROUNDS: u64 = 24;
 
-/// Rounds of look-ups, which take little time: so many that something else that runs meanwhile does
+/// Rounds of look-ups, which take little time: enough of them that something else that runs then does
 /// not decide.
 const LOOK_UP_ROUNDS: u64 = 400;
 
@@ -110,7 +110,7 @@ fn look_ups_on_two_threads(path: &Path) -> f64 {
 /// Adds, batches, fastbloom's adds, and the least that anybody could do: a store without a guard,
 /// which would lose what two threads change at once. Each on one thread and then on two.
 fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
-    // A small filter is made anew each time, or its keys would soon be old ones, and filled to a half
+    // A small filter is made again each time, or its keys would soon be old ones, and filled to a half
     // first by the threads that are measured, so that its pages are there. A large one has room for
     // all; its pages are there from the second round on.
     let small = capacity < 16 * HASHES;
@@ -131,7 +131,7 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
         for (threads, way) in
             [1, 2].into_iter().flat_map(|threads| (0..4).map(move |way| (threads, way)))
         {
-            // Nobody else may have the file open when it is replaced.
+            // No other handle may have the file open when it is replaced.
             drop(opened.take_if(|_| small));
             let (filter, other, words) =
                 opened.get_or_insert_with(|| (new_filter(), new_other(), new_words()));

@@ -1,7 +1,7 @@
 //! The other crates, filled as they would be at capacity.
 //!
 //! Filling a gibibyte key by key takes minutes, so most of their bits are drawn at random at the
-//! density that so many keys would give: look-ups cannot tell, as the measured rates show. The keys
+//! density that this number of keys would give: look-ups cannot tell, as the measured rates show. The keys
 //! that are looked up are inserted on top.
 
 use bloomfile::hash::Hasher;
@@ -36,7 +36,7 @@ pub(crate) struct Rivals {
 }
 
 impl Rivals {
-    /// Made for `capacity` keys, of which so many are in.
+    /// Made for `capacity` keys, of which `keys` are in.
     pub(crate) fn new(capacity: u64, keys: u64, rate: f64) -> Self {
         Rivals {
             sbbf: Sbbf::new(capacity, keys),
@@ -125,7 +125,7 @@ fn poisson(mean: f64, random: u64) -> u32 {
 /// Hash functions of the filters without blocks, which is best for 1 %.
 const HASHES: u32 = 7;
 
-/// How many of so many bits are on after so many keys.
+/// How many of the bits are on after a number of keys.
 fn density(bits: f64, keys: u64) -> f64 {
     1.0 - (-f64::from(HASHES) * keys as f64 / bits).exp()
 }

@@ -97,7 +97,7 @@ fn size_class(path: &Path, bytes: u64, glance: &mut String, report: &mut String)
 
     writeln!(report, "\n## {}: {capacity} keys\n", name(bytes)).unwrap();
     write!(glance, "| {}", name(bytes)).unwrap();
-    // The first build finds memory that nobody has used for a while; the others find it in use, as
+    // The first build finds memory that nothing has used for a while; the others find it in use, as
     // the other contenders do.
     let [_, built @ ..] = [2, 1, 2].map(|threads| build(path, capacity, before, threads));
     let mut rivals = contenders::Rivals::new(capacity, before, RATE);
@@ -114,7 +114,7 @@ fn size_class(path: &Path, bytes: u64, glance: &mut String, report: &mut String)
     writeln!(glance, "{changes} | {look_ups:.2} | {adds:.2} | {batches:.2} |").unwrap();
 }
 
-/// Keys that a filter of so many bytes is for.
+/// Keys that a filter of this number of bytes is for.
 fn capacity(bytes: u64) -> u64 {
     let bits = Plan::new(1 << 30, RATE, Some(Layout::Line)).unwrap().bits_per_key().unwrap();
     (bytes as f64 * 8.0 / bits) as u64

@@ -118,7 +118,7 @@ impl Race {
 /// another whose core is busy otherwise.
 const PIECE: usize = 1 << 12;
 
-/// Nanoseconds that so many threads, at most two, take for all `hashes`, each on a core of its own:
+/// Nanoseconds that a number of threads, at most two, take for all `hashes`, each on a core of its own:
 /// left to the system, two short-lived threads may share one for milliseconds. One thread alone is on
 /// the one or the other by the number of the round. They go through the hashes `before` first, which
 /// does not count.

@@ -53,7 +53,7 @@ fn once<T>(make: impl FnOnce() -> T) -> (f64, T) {
     (time, made.unwrap())
 }
 
-/// All of it for so many keys.
+/// All of it for a number of keys.
 pub(crate) fn measure(folder: &Path, keys: u64, report: &mut String) {
     let count = keys.min(MOST_KEYS);
     let hashes: Vec<u64> = (0..count).map(|at| mix(at ^ 0x5ea1_ed00_0000)).collect();

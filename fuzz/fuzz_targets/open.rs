@@ -1,4 +1,4 @@
-//! Mutated files, their checksums made right: whoever opens, asks, verifies, explains, repairs or
+//! Mutated files, their checksums made right: a program that opens, asks, verifies, explains, repairs or
 //! writes one gets an error or an answer, and what a writer leaves is a sound file.
 
 #![no_main]

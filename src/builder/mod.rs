@@ -80,7 +80,7 @@ pub(crate) enum SealedSize {
 }
 
 impl SealedSize {
-    /// The plan for so many distinct keys.
+    /// The plan for a number of distinct keys.
     fn plan(&self, keys: u64) -> Result<Plan> {
         match self {
             SealedSize::Planned(plan) => Ok(plan.clone()),
@@ -124,7 +124,7 @@ impl Builder {
         Ok(Self::with_work(pending, superblock, metadata, work, identity_from_contents))
     }
 
-    /// A builder of a sealed filter, which keeps hashes in so many bytes of memory.
+    /// A builder of a sealed filter, which keeps hashes in `memory` bytes.
     pub(crate) fn new_sealed(
         target: Target,
         superblock: Superblock,

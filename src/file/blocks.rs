@@ -21,7 +21,7 @@ pub(crate) struct Blocks {
     blocks: u64,
     /// Words from one to the next.
     words: u64,
-    /// Of so many blocks in a row of the data, the first so many are whole.
+    /// Of the first number of blocks in a row of the data, the second number, from the first on, is whole.
     whole: (u64, u64),
     /// Blocks that begin and end with a page, and their pages.
     group: (u64, u64),
@@ -111,7 +111,7 @@ impl Blocks {
         Ok(counted)
     }
 
-    /// The fullest pages, at most so many, by the ones that the page table has for each.
+    /// The fullest pages, at most `most_pages` of them, by the ones that the page table has for each.
     pub(crate) fn fullest(&self, page_ones: impl Fn(u64) -> u32, most_pages: u64) -> Fullest {
         let pages = self.group.1;
         let most = (most_pages / pages).max(1) as usize;

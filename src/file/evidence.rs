@@ -18,7 +18,7 @@ pub(super) struct HalfEvidence {
     pub(super) extent: u64,
     /// The last sync record.
     last_sync: Option<u64>,
-    /// So many records from the start of the half were durable.
+    /// How many records from the start of the half were durable.
     durable: u64,
     /// What the first record says of the epoch before: how many records that has.
     link: Option<u64>,

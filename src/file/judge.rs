@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
 /// What may be believed of the pages of one segment.
 ///
 /// Made from the headers and the journal as they were read *after* the pages, or while no writer
-/// had the file; see [`settle_pages`](super::settle_pages) for pages that a writer may be changing.
+/// had the file; see [`recheck_pages`](super::recheck_pages) for pages that a writer may be changing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageJudge<'a> {
     geometry: Geometry,

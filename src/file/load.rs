@@ -241,7 +241,7 @@ pub(crate) fn visit_table_until(
     let extent = segment.extent();
     let mut check = TableCheck::new(segment);
     let flow = visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
-        check.take(segment, bytes, &mut visit)
+        check.update(segment, bytes, &mut visit)
     })?;
     if flow.is_continue() {
         check.finish(segment)?;
@@ -264,7 +264,7 @@ impl TableCheck {
     }
 
     /// Takes the next bytes and shows their entries, until `visit` breaks it off.
-    pub(crate) fn take(
+    pub(crate) fn update(
         &mut self,
         segment: &SegmentRecord,
         bytes: &[u8],

@@ -173,7 +173,7 @@ impl Pass<'_> {
             if let (Record::Sync { mark }, true) = (record, complete) {
                 self.halves[at].mark = Some(mark);
             }
-            self.replay.take(record, complete).ok_or_else(bad)?;
+            self.replay.apply(record, complete).ok_or_else(bad)?;
             Ok(true)
         };
         let words = epoch.record_words();
@@ -266,9 +266,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes a record; `complete` when none is missing in front of it. `None` if the record says what
+    /// Applies a record; `complete` when none is missing in front of it. `None` if the record says what
     /// no writer writes.
-    fn take(&mut self, record: Record, complete: bool) -> Option<()> {
+    fn apply(&mut self, record: Record, complete: bool) -> Option<()> {
         match (self, record) {
             (Replay::Plain { geometry, bits, keys, last, .. }, Record::Key { hash, mask }) => {
                 if last.replace(record) == Some(record) {

@@ -66,8 +66,8 @@ impl PageCheck {
         }
     }
 
-    /// Takes in what a page is, as far as that could be told.
-    pub(crate) fn take(&mut self, page: u64, verdict: Option<Verdict>) {
+    /// Notes what a page is, as far as that could be told.
+    pub(crate) fn note(&mut self, page: u64, verdict: Option<Verdict>) {
         match verdict {
             None => self.busy.push(page),
             Some(Verdict::Exact) => self.exact += 1,
@@ -126,7 +126,7 @@ pub(crate) fn check_pages<P: Pages + ?Sized>(
             let table = entries(few.clone())?;
             let bytes = bytes.chunks_exact(PAGE_BYTES as usize);
             for ((page, bytes), expected) in few.zip(bytes).zip(table) {
-                check.take(page, Some(judge.judge(page, bytes, expected)));
+                check.note(page, Some(judge.judge(page, bytes, expected)));
             }
         }
         Ok(check)
@@ -156,15 +156,15 @@ pub(crate) fn check_segment<P: Pages + ?Sized>(
     let mut check = check_pages(pages, segment.extent().pages, entries, judge)?;
     // Where the slots are as they were and no writer was there, none has changed more than the
     // journal explains.
-    let settled = !live && load(medium).is_ok_and(|now| now.signature == loaded.signature);
+    let same_slots = !live && load(medium).is_ok_and(|now| now.signature == loaded.signature);
     let doubtful = check.doubtful();
-    if settled || doubtful.is_empty() {
+    if same_slots || doubtful.is_empty() {
         return Ok(check);
     }
     check = PageCheck { exact: check.exact, ..PageCheck::default() };
     for window in doubtful.chunk_by(|first, page| page / WINDOW == first / WINDOW) {
-        settle_pages(medium, segment.offset, window, |page, _, verdict| {
-            check.take(page, verdict);
+        recheck_pages(medium, segment.offset, window, |page, _, verdict| {
+            check.note(page, verdict);
         })?;
     }
     check.sort();
@@ -187,7 +187,7 @@ pub(crate) const WINDOW: u64 = 1024;
 /// the copy can hold, unless a slot was written in between: then it is done again. Without a verdict
 /// are pages for which that happened every time. Of a segment that was rotated away nothing is left
 /// to be judged.
-pub(crate) fn settle_pages(
+pub(crate) fn recheck_pages(
     medium: &dyn ReadMedium,
     offset: u64,
     pages: &[u64],
@@ -217,22 +217,22 @@ pub(crate) fn settle_pages(
         }
         let journalled = JournalContents::read(medium, superblock, slot)?;
         // A writer marks the file as open before it changes a page.
-        let settled = load(medium).is_ok_and(|now| now.signature == loaded.signature);
+        let same_slots = load(medium).is_ok_and(|now| now.signature == loaded.signature);
         let judge = PageJudge::of(superblock, slot, index, Some(&journalled), medium.boot_id());
         let mut left = Vec::new();
         for (&page, bytes) in open.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             let verdict = judge.judge(page, bytes, table[(page - first) as usize]);
             // Not the first time: elsewhere a record may be seen later than the bits it explains.
             let believed = verdict == Verdict::Exact || tries_left + 1 < LIVE_TRIES;
-            if tries_left > 0 && !(settled && believed) {
+            if tries_left > 0 && !(same_slots && believed) {
                 left.push(page);
                 continue;
             }
             judge.complete(page, bytes);
-            take(page, bytes, settled.then_some(verdict));
+            take(page, bytes, same_slots.then_some(verdict));
         }
         open = left;
-        if !settled {
+        if !same_slots {
             std::thread::sleep(PAUSE);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::format::Slot;
 use crate::sync::AtomicU64;
 
-/// Which regions count: so many, up to and with the newest, in the order in which they were taken
+/// Which regions count: a number of them, up to and with the newest, in the order in which they were taken
 /// into use (F-28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Active {
@@ -44,7 +44,7 @@ pub(crate) struct SegmentSet<S> {
 }
 
 impl<S> SegmentSet<S> {
-    /// A set with room for so many regions, of which the first is there.
+    /// A set with room for that number of regions, of which the first is there.
     pub(crate) fn new(first: S, regions: usize, active: Active) -> Self {
         SegmentSet {
             first,

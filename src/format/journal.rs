@@ -205,7 +205,7 @@ pub(crate) enum Record {
         mark: u64,
     },
     /// At the start of an epoch: how many records the one before it has, if that one counts as well.
-    /// Elsewhere, a confirmation: so many records of this epoch are durable (F-74).
+    /// Elsewhere, a confirmation: this number of records of the epoch is durable (F-74).
     Note {
         /// Records.
         count: u64,

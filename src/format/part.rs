@@ -160,7 +160,7 @@ impl PlanHeader {
             return bad("parts", parts, "it must be from 1 to 1048576");
         }
         if part > parts {
-            return bad("part", part, "there are not so many");
+            return bad("part", part, "there are fewer parts");
         }
         let place = |offset: u64| &bytes[offset as usize..][..SLOT_BYTES];
         let superblock = Superblock::decode(place(SLOT_OFFSETS[0]))?;
@@ -184,7 +184,7 @@ impl PlanHeader {
             return bad("adds", contents.adds, "a plan has no contents");
         }
         if contents.adds > most_adds(contents.ones) {
-            return bad("adds", contents.adds, "its cells do not allow so many");
+            return bad("adds", contents.adds, "its cells do not allow that number");
         }
         Ok((plan, contents))
     }

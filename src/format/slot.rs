@@ -112,7 +112,7 @@ pub(crate) struct SegmentRecord {
 /// adds and takes cells away, and threads may claim the same cell at the same time (F-38).
 pub(crate) const ADDS_PER_CELL: u64 = 64;
 
-/// The adds that so many cells that are not zero allow at most (F-38).
+/// The adds that a number of cells that are not zero allows at most (F-38).
 pub(crate) const fn most_adds(ones: u64) -> u64 {
     ones.saturating_mul(ADDS_PER_CELL)
 }
@@ -340,7 +340,7 @@ impl Slot {
         Ok(slot)
     }
 
-    /// An error unless so many more slots have numbers (F-26).
+    /// An error unless this number of further slots have numbers (F-26).
     pub(crate) fn expect_numbers(&self, slots: u64) -> Result<()> {
         for (field, value) in [("sequence", self.sequence), ("epoch", self.epoch)] {
             if MAX_COUNT.saturating_sub(value) < slots {

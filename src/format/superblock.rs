@@ -29,7 +29,7 @@ pub(crate) const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 /// The journal has two halves of whole pages (F-17).
 pub(crate) const JOURNAL_STEP: u64 = 2 * PAGE_BYTES;
 
-/// The length of a journal of at least so many bytes.
+/// The length of a journal of at least this number of bytes.
 pub(crate) fn journal_length(bytes: u64) -> Result<u64> {
     if bytes > MAX_JOURNAL_BYTES {
         return Err(Error::parameter("journal size", bytes, "the limit is 2^30 bytes"));
@@ -101,7 +101,7 @@ pub(crate) enum Shape {
     Fixed,
     /// Further segments are appended.
     Growing,
-    /// So many generations take turns in one region more.
+    /// A number of generations takes turns in one region more.
     Rotating(u64),
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
     ((address / 64) as usize, 1 << (address % 64))
 }
 
-/// The bytes before the block of a hash, when all lines together have so many: the block (F-52)
+/// The bytes before the block of a hash, when all lines together have `line_bytes`: the block (F-52)
 /// times the bytes of a line, with the multiplication before the rounding, because clearing bits is
 /// cheaper than shifting them.
 #[inline(always)]
@@ -353,8 +353,8 @@ impl<Q: Map> Cells<Q> {
         self.turn_on(hash, |_| {}, |_| {}) != 0
     }
 
-    /// The block of a hash, in the layouts whose blocks are so many that threads that change
-    /// cells can keep apart by them.
+    /// The block of a hash, in the layouts that have enough blocks for threads that change
+    /// cells to keep apart by them.
     #[inline(always)]
     pub(crate) fn own_block(&self, hash: u64) -> Option<u64> {
         match self.geometry.layout() {

@@ -294,7 +294,7 @@ fn files(count: usize) -> String {
 /// The superblock of a result; its identity is still to come.
 fn superblock(sources: &[Source<'_>], factors: &[u64]) -> Superblock {
     let first = sources[0].superblock();
-    // The geometry holds so many keys at the rate they were planned for, however many come.
+    // That is how many keys the geometry holds at the rate that was planned for, however many come.
     let (capacity, target_rate) = sources
         .iter()
         .zip(factors)
@@ -333,7 +333,7 @@ fn adds(sources: &[Source<'_>], rule: Rule, keys: f64) -> u64 {
     }
 }
 
-/// The adds of a union that holds about so many keys: at least `least`, and no more than `most` if
+/// The adds of a union that holds about this number of keys: at least `least`, and no more than `most` if
 /// that is known.
 pub(super) fn union_adds(least: u64, most: Option<u64>, keys: f64) -> u64 {
     (keys.round() as u64).min(most.unwrap_or(u64::MAX)).max(least)

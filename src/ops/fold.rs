@@ -140,7 +140,7 @@ fn fold_bits(factor: u64, part: u64, page: &[u8], into: &mut [u8]) {
     }
 }
 
-/// The largest factor by which a filter with so many keys can be folded so that its rate stays at
+/// The largest factor by which a filter with `keys` keys can be folded so that its rate stays at
 /// or below `rate`.
 pub(super) fn factor_for_rate(geometry: &Geometry, keys: f64, rate: f64) -> Result<u64> {
     let refuse = |reason: String| Err(Error::parameter("false positive rate", rate, reason));

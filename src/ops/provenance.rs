@@ -44,7 +44,7 @@ pub(super) fn metadata<'a>(
             pairs.push((format!("{PREFIX}.{number}.{key}"), value.clone()));
         }
     }
-    Ok(fill(what, kept, uuids, pairs))
+    Ok(append_what_fits(what, kept, uuids, pairs))
 }
 
 /// Whether a key of an input was put there by an operation.
@@ -53,7 +53,7 @@ fn is_ours(key: &str) -> bool {
 }
 
 /// Adds as much to `kept` as there is room for.
-fn fill(
+fn append_what_fits(
     what: &str,
     kept: Metadata,
     uuids: Vec<(String, String)>,
@@ -100,14 +100,19 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let all = fill("union of 5 files", Metadata::new(), pairs(5, 36), Vec::new());
+        let all = append_what_fits("union of 5 files", Metadata::new(), pairs(5, 36), Vec::new());
         assert_eq!(all.len(), 6);
         assert_eq!(all[PREFIX], "union of 5 files");
         let long = pairs(3, 1000);
-        let all = fill("union of 3 files", Metadata::new(), long, Vec::new());
+        let all = append_what_fits("union of 3 files", Metadata::new(), long, Vec::new());
         assert_eq!(all.len(), 2);
         assert_eq!(all[PREFIX], "union of 3 files; 2 uuids left out");
-        let all = fill("union of 1000 files", Metadata::new(), pairs(1000, 36), pairs(2, 2000));
+        let all = append_what_fits(
+            "union of 1000 files",
+            Metadata::new(),
+            pairs(1000, 36),
+            pairs(2, 2000),
+        );
         let listed = all.len() - 1;
         assert!(listed > 30);
         let left_out = 1000 - listed;
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn pairs_that_are_kept_come_first() {
         let kept = Metadata::from([("k".to_owned(), "v".repeat(1900))]);
-        assert_eq!(fill("fold by 2", kept.clone(), pairs(1, 36), Vec::new()), kept);
+        assert_eq!(append_what_fits("fold by 2", kept.clone(), pairs(1, 36), Vec::new()), kept);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::stream::{Rule, combine};
 use crate::error::{Error, Result};
 use crate::file::{
     FilePages, Health, PAGES_AT_ONCE, PageJudge, Pages, Snapshot, Verdict, check_segment,
-    read_table_part, settle_pages,
+    read_table_part, recheck_pages,
 };
 #[cfg(feature = "files")]
 use crate::format::Metadata;
@@ -247,7 +247,7 @@ impl<'a> Source<'a> {
                     doubtful.push(page);
                 }
             }
-            self.settle(&doubtful, &mut take)?;
+            self.recheck(&doubtful, &mut take)?;
         }
         Ok(())
     }
@@ -263,13 +263,13 @@ impl<'a> Source<'a> {
     }
 
     /// Shows pages that are not what the headers said: changed by a writer, or damaged.
-    fn settle(&self, pages: &[u64], take: &mut impl FnMut(u64, &[u8])) -> Result<()> {
+    fn recheck(&self, pages: &[u64], take: &mut impl FnMut(u64, &[u8])) -> Result<()> {
         if pages.is_empty() {
             return Ok(());
         }
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut damaged, mut busy) = (None, false);
-        settle_pages(&*self.medium, self.record().offset, pages, |page, bytes, verdict| {
+        recheck_pages(&*self.medium, self.record().offset, pages, |page, bytes, verdict| {
             match verdict {
                 Some(Verdict::Exact) => {}
                 Some(Verdict::Damaged { lost }) => damaged = damaged.or(Some((page, lost))),
@@ -283,7 +283,7 @@ impl<'a> Source<'a> {
         })
         .map_err(|error| self.blame(error))?;
         let Some((page, lost)) = damaged else {
-            return if busy { Err(self.blame(Error::Unsettled)) } else { Ok(()) };
+            return if busy { Err(self.blame(Error::Busy)) } else { Ok(()) };
         };
         // The whole extent of the damage is worth a second look: it is what the user has to know.
         let one = Error::Damaged { count: 1, segment: self.index as u32, page, lost };

@@ -6,7 +6,7 @@ use crate::file::file_bytes;
 use crate::format::{Extent, MAX_SEGMENTS, WhenFull};
 use crate::plan::{self, Plan};
 
-/// A growing filter once it has so many segments; made by [`Options::growth`].
+/// A growing filter once it has a number of segments; made by [`Options::growth`].
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub struct GrowthStage {
 }
 
 impl Options {
-    /// What a growing filter becomes: one stage for each segment, up to so many. There are fewer
+    /// What a growing filter becomes: one stage for each segment, up to `segments`. There are fewer
     /// where the filter cannot grow any further.
     ///
     /// ```

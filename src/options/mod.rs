@@ -207,14 +207,14 @@ impl Options {
         self.when_full(WhenFull::Grow)
     }
 
-    /// A filter that forgets: so many generations, each of the capacity asked for, of which
+    /// A filter that forgets: this number of generations, each of the capacity asked for, of which
     /// [`Filter::rotate`] drops the oldest. Full, all of them together have the rate asked for.
     pub fn generations(mut self, generations: u64) -> Self {
         self.generations = generations;
         self
     }
 
-    /// Rotates by itself after so many adds to the newest generation.
+    /// Rotates by itself after this number of adds to the newest generation.
     pub fn rotate_after(mut self, adds: u64) -> Self {
         self.rotate_after = adds;
         self

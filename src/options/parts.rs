@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::parts::PartPlan;
 
 impl Options {
-    /// Plans a filter that is built in so many parts, each on a machine of its own; see
+    /// Plans a filter that is built in `parts` parts, each on a machine of its own; see
     /// [`parts`](crate::parts).
     ///
     /// Its size has to be known: a capacity, or an exact geometry. The layouts are `line`, `page` and

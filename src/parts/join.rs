@@ -177,7 +177,7 @@ impl Opened {
         let (again, medium) = Opened::open(&self.path)?;
         let blame = |error: Error| error.at(&self.path);
         if (&again.header, again.contents) != (&self.header, self.contents) {
-            return Err(blame(Error::Unsettled));
+            return Err(blame(Error::Busy));
         }
         let pages = self.header.pages_of(self.contents.part);
         let count = pages.end - pages.start;

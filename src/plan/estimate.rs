@@ -98,7 +98,7 @@ pub fn estimate_keys(geometry: &Geometry, ones: &[u64]) -> Estimate {
 const FULL_DEVIATIONS: f64 = 6.0;
 
 /// The ones from which on a filter holds more than `adds` keys, each of which changed it when it came
-/// (F-156): with so many more keys as changed nothing, and six standard deviations on top.
+/// (F-156): with as many more keys as changed nothing, and six standard deviations on top.
 pub(crate) fn most_ones(geometry: &Geometry, adds: u64) -> f64 {
     let occupancy = Occupancy::new(geometry);
     // A key that changes nothing is not counted: at most this part of those that come.
@@ -271,7 +271,7 @@ impl Occupancy {
         Count { zeros, keys: keys.max(0.0), fewest }
     }
 
-    /// The keys that leave so many zeros in all tables together.
+    /// The keys that leave this number of zeros in all tables together.
     fn keys_at(&self, zeros: f64) -> f64 {
         if zeros <= 0.0 {
             return f64::INFINITY;

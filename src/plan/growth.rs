@@ -48,7 +48,7 @@ pub fn growth_plan(capacity: u64, rate: f64, index: u32, layout: Option<Layout>)
     Plan::new(growth_capacity(capacity, index), share, Some(layout))
 }
 
-/// Rate of each of so many generations of a rotating filter that together have this `rate`.
+/// Rate of each of the generations of a rotating filter that together have this `rate`.
 ///
 /// ```
 /// use bloomfile::plan::{generation_rate, rate_together};
@@ -61,7 +61,7 @@ pub fn generation_rate(rate: f64, generations: u64) -> f64 {
     -((-rate).ln_1p() / generations.max(1) as f64).exp_m1()
 }
 
-/// Rate of so many generations of a rotating filter together, each of which has the rate `each`: the
+/// Rate of the generations of a rotating filter together, each of which has the rate `each`: the
 /// other way round than [`generation_rate`].
 ///
 /// ```
@@ -72,7 +72,7 @@ pub fn generations_rate(each: f64, generations: u64) -> f64 {
     -((-each).ln_1p() * generations as f64).exp_m1()
 }
 
-/// What each of so many generations of a rotating filter shall be: `capacity` is that of each, `rate`
+/// What each of the generations of a rotating filter shall be: `capacity` is that of each, `rate`
 /// that of all together. The layout is as that of a growing filter.
 ///
 /// ```

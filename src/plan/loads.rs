@@ -47,18 +47,18 @@ pub struct Crowding {
     pub crowded: u64,
 }
 
-/// One in so many segments may have a block that is taken for crowded by chance.
+/// The share of segments that may have a block which is taken for crowded by chance.
 const CROWDED_BY_CHANCE: f64 = 1e-6;
 
 /// Standard deviations by which the ones of a block may be more than its keys make likely.
 const ONES_REACH: f64 = 6.0;
 
-/// The keys that leave this share of zeros in rows of so many cells, on the average of many blocks.
+/// The keys that leave this share of zeros in rows of `row_cells` cells, on the average of many blocks.
 pub(crate) fn load_of_zeros(row_cells: u64, zeros: f64) -> f64 {
     -(row_cells as f64) * zeros.max(f64::MIN_POSITIVE).ln()
 }
 
-/// The ones from which on a block is crowded, where so many blocks have a mean load of `mean`: so
+/// The ones from which on a block is crowded, where `blocks` blocks have a mean load of `mean`: as
 /// many keys as make that many ones likely hardly ever meet in any of the blocks.
 pub(crate) fn crowded_from(rows: u32, row_cells: u64, blocks: u64, mean: f64) -> u64 {
     let (rows, w) = (f64::from(rows), row_cells as f64);
@@ -76,7 +76,7 @@ pub(crate) fn crowded_from(rows: u32, row_cells: u64, blocks: u64, mean: f64) ->
         let middle = (low + high) / 2.0;
         if unlikely(middle) { high = middle } else { low = middle }
     }
-    // As many keys leave so many zeros, give or take.
+    // That is how many keys leave this number of zeros, give or take.
     let zeros = rows * w * (high * (-1.0 / w.max(2.0)).ln_1p()).exp();
     (rows * w - zeros + ONES_REACH * zeros.min(rows * w - zeros).max(0.0).sqrt()).floor() as u64 + 1
 }
@@ -100,7 +100,7 @@ pub(crate) struct LoadLaw {
 }
 
 impl LoadLaw {
-    /// `counted[ones]` blocks have so many ones, each in `rows` rows of `row_cells` cells.
+    /// `counted[ones]` blocks have `ones` ones, each in `rows` rows of `row_cells` cells.
     pub(crate) fn new(rows: u32, row_cells: u64, counted: &[u64]) -> Self {
         let (rows, row_cells) = (f64::from(rows), row_cells as f64);
         let blocks: f64 = counted.iter().map(|&count| count as f64).sum();
@@ -131,13 +131,13 @@ impl LoadLaw {
         law
     }
 
-    /// `counted[keys]` blocks have so many keys, which are known.
+    /// `counted[keys]` blocks have `keys` keys, which are known.
     pub(crate) fn of_keys(counted: &[u64]) -> Self {
         // As if each key had a cell of its own: then ones are keys.
         Self::new(1, CELLS_WITHOUT_END, counted)
     }
 
-    /// The load that so many ones stand for.
+    /// The load that a number of ones stands for.
     pub(crate) fn load(&self, ones: u64) -> f64 {
         let cells = self.rows * self.row_cells;
         let zeros = (cells - ones as f64).max(0.5);
@@ -180,7 +180,7 @@ impl LoadLaw {
         counted.iter().skip(from).sum()
     }
 
-    /// What to think of the loads, so many blocks being crowded.
+    /// What to think of the loads, `crowded` blocks being crowded.
     pub(crate) fn verdict_with(&self, crowded: u64) -> LoadVerdict {
         match self.verdict() {
             LoadVerdict::AsExpected | LoadVerdict::TooEven if crowded > 0 => LoadVerdict::Crowded,

@@ -86,7 +86,7 @@ impl Occupancy {
         }
     }
 
-    /// Takes in a page with so many ones.
+    /// Counts a page with `ones` ones.
     pub(crate) fn add(&mut self, geometry: &Geometry, page: u64, ones: u32) {
         let row_pages = geometry.row_pages();
         let (row, ones) = ((page / row_pages) as usize, u64::from(ones));

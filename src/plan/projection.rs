@@ -17,9 +17,10 @@ pub(crate) fn ones_after(geometry: &Geometry, ones: u64, adds: f64) -> u64 {
     let mut zeros = (cells - ones as f64).max(0.0);
     let step = adds / f64::from(STEPS);
     for _ in 0..STEPS {
-        let rate = match adds > 0.0 {
-            true => rate_at_fill(geometry, &split(geometry, (cells - zeros) as u64)),
-            false => 0.0,
+        let rate = if adds > 0.0 {
+            rate_at_fill(geometry, &split(geometry, (cells - zeros) as u64))
+        } else {
+            0.0
         };
         let keys = step / (1.0 - rate).max(f64::EPSILON);
         zeros = (zeros * (-rows * keys / cells).exp()).min(cells);

@@ -142,7 +142,7 @@ pub fn rate_at_fill(geometry: &Geometry, ones: &[u64]) -> f64 {
     }
 }
 
-/// Lowest rate of a flat filter with so many bits per key, if k could be any real number:
+/// Lowest rate of a flat filter with this number of bits per key, if k could be any real number:
 /// 0.6185^(m/n).
 ///
 /// ```
@@ -253,7 +253,7 @@ const MOST_KEYS_PER_BLOCK: f64 = 1e15;
 /// in the tail of P: the range is found from the terms and not from P. The sum starts at the peak
 /// and goes out on both sides until the terms no longer count.
 fn expected_rate(load: Load, rows: u32, row_cells: u64) -> f64 {
-    // With so many keys in a block the loads differ by less than 10^−7 of the mean, and a few times
+    // With that number of keys in a block the loads differ by less than 10^−7 of the mean, and a few times
     // more of them are numbers that f64 has no room between.
     if load.mean() > MOST_KEYS_PER_BLOCK {
         return power(row_fill(row_cells, load.mean()), rows);

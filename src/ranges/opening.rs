@@ -185,7 +185,7 @@ impl Tables {
                     count.add(headers, entry);
                     ControlFlow::Continue(())
                 };
-                let _ = check.take(segment, &bytes, &mut add)?;
+                let _ = check.update(segment, &bytes, &mut add)?;
                 crcs_here.extend(bytes.chunks(PAGE_BYTES as usize).map(crc_of));
                 *at += bytes.len() as u64;
                 // Headers stay, for when they are compared.

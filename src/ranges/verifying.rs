@@ -46,7 +46,7 @@ impl Verifying {
                     Step::Need(ranges) => return Ok(Step::Need(ranges)),
                     Step::Done(found) => {
                         for Fetched { number: (segment, page), verdict, .. } in found {
-                            self.checks[segment].take(page, Some(verdict));
+                            self.checks[segment].note(page, Some(verdict));
                             self.done += 1;
                         }
                     }

@@ -71,7 +71,7 @@ impl Reader {
         hash: u64,
     ) -> Result<()> {
         // Cells that are all on by now were turned on since.
-        let mut doubt = Error::Unsettled;
+        let mut doubt = Error::Busy;
         let certain = cells.any_off(hash, |page| {
             checked.is_checked(region, page)
                 || self.check_page(checked, region, page).map_err(|error| doubt = error).is_ok()
@@ -115,7 +115,7 @@ impl Reader {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.simple) else {
             return self.answer_now(hash, None);
         };
-        let mut doubt = Error::Unsettled;
+        let mut doubt = Error::Busy;
         for _ in 0..LOOK_UPS {
             let signature = watch.signature();
             if !watch.is_seen(signature) {
@@ -128,7 +128,7 @@ impl Reader {
             fence(Ordering::Acquire);
             match answer {
                 Ok(false) | Err(_) if watch.signature() != signature => {}
-                Err(Error::Unsettled) => doubt = Error::Unsettled,
+                Err(Error::Busy) => doubt = Error::Busy,
                 answer => return answer,
             }
         }
@@ -141,7 +141,7 @@ impl Reader {
         // by, and are in the copies until then.
         let mut copies = copies.into_iter().flatten();
         let mut doubt = Ok(());
-        // All at once: so many segments take little longer than the slowest of them.
+        // All at once: a few segments take little longer than the slowest of them.
         if self.segments() > 1 {
             self.segments.newest_first().for_each(|cells| cells.prefetch(hash));
         }
@@ -254,7 +254,7 @@ impl Reader {
     }
 
     /// Names the segment of a damaged page by its place in the slot's list, where it was asked after
-    /// so many others.
+    /// that number of others.
     fn number(&self, error: Error, back: usize) -> Error {
         match error {
             Error::Damaged { count, page, lost, .. } => {
@@ -373,7 +373,7 @@ impl Reader {
         let loaded = loop {
             let loaded = load(medium).and_then(|loaded| {
                 // A slot in the middle of being written looks damaged.
-                if loaded.other_slot_damaged { Err(Error::Unsettled) } else { Ok(loaded) }
+                if loaded.other_slot_damaged { Err(Error::Busy) } else { Ok(loaded) }
             });
             match loaded {
                 Ok(loaded) => break loaded,

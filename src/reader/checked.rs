@@ -185,7 +185,7 @@ impl CheckedPages {
         page: u64,
     ) -> Result<()> {
         let Some(pages) = self.region(region) else {
-            return Err(Error::Unsettled);
+            return Err(Error::Busy);
         };
         // What was found under these slots holds until the next one.
         if self.stamp() == signature() && pages.judged.get(page) {
@@ -209,7 +209,7 @@ impl CheckedPages {
         )?;
         self.see(checker.loaded().signature);
         match verdict {
-            None => return Err(Error::Unsettled),
+            None => return Err(Error::Busy),
             Some(verdict) => self.mark(pages, region, page, verdict),
         }
         drop(checker);

@@ -102,7 +102,7 @@ impl Reader {
             reader.trust_all_pages();
             return Ok(reader);
         }
-        Err(Error::Unsettled)
+        Err(Error::Busy)
     }
 }
 

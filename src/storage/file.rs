@@ -65,7 +65,7 @@ impl OpenFile {
         self.cut(start)?;
         *lock(&self.end) = None;
         space::allocate(&self.file, end)?;
-        space::fill(&self.file, start)
+        space::fill_holes(&self.file, start)
     }
 
     /// Cuts off what stands behind `length`: now, or as soon as the file is not mapped any more; until
@@ -133,7 +133,7 @@ impl ReadMedium for FileMedium {
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        Ok(SharedLock::take(self.file())?.is_none())
+        Ok(SharedLock::try_lock(self.file())?.is_none())
     }
 
     fn boot_id(&self) -> BootId {
@@ -153,7 +153,7 @@ impl Medium for FileMedium {
     }
 
     fn fill_holes(&self) -> io::Result<()> {
-        space::fill(self.file(), 0)
+        space::fill_holes(self.file(), 0)
     }
 
     #[inline(always)]

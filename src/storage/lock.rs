@@ -118,7 +118,7 @@ pub(super) struct SharedLock<'a>(&'a File);
 
 impl<'a> SharedLock<'a> {
     /// The lock, unless a writer has the file.
-    pub(super) fn take(file: &'a File) -> io::Result<Option<Self>> {
+    pub(super) fn try_lock(file: &'a File) -> io::Result<Option<Self>> {
         Ok(platform::try_lock_shared(file)?.then_some(SharedLock(file)))
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
 /// has to note that it counts from now on. If that fails, some report no error to the sync that the
 /// page was part of, and the page reads as zeros later (ext4 without a journal, after a write error
 /// that passed).
-pub(super) fn fill(file: &File, start: u64) -> io::Result<()> {
+pub(super) fn fill_holes(file: &File, start: u64) -> io::Result<()> {
     let length = retry(|| file.metadata())?.len();
     if start < length {
         // All of it first: without the space nothing is written.

@@ -42,7 +42,7 @@ pub(crate) fn thread_number() -> Option<usize> {
     struct Number(Option<usize>);
 
     impl Number {
-        fn take() -> Self {
+        fn reserve() -> Self {
             let lowest = |taken: u64| (!taken).trailing_zeros();
             let free = |taken: u64| Some(taken | 1u64.checked_shl(lowest(taken))?);
             let taken = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);
@@ -59,7 +59,7 @@ pub(crate) fn thread_number() -> Option<usize> {
     }
 
     thread_local! {
-        static MINE: Number = Number::take();
+        static MINE: Number = Number::reserve();
     }
     #[cfg(test)]
     if let Some(number) = ASSUMED.get() {

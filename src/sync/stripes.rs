@@ -78,7 +78,7 @@ pub(crate) enum Refused {
 }
 
 impl Stripes {
-    /// Stripes for about so many bytes of data, behind a gate that is locked.
+    /// Stripes for about `data_bytes` of data, behind a gate that is locked.
     pub(crate) fn new(data_bytes: u64) -> Self {
         const BYTES_EACH: u64 = 256;
         const FEWEST: usize = if cfg!(shuttle) { 4 } else { 16 };
@@ -176,7 +176,7 @@ pub(crate) struct AllStripes<'a>(&'a Stripes);
 
 impl AllStripes<'_> {
     /// The adds that were counted in them; counting starts over.
-    pub(crate) fn take_adds(&self) -> u64 {
+    pub(crate) fn drain_adds(&self) -> u64 {
         let adds = self.0.adds();
         self.0.stripes.iter().for_each(|stripe| stripe.adds.store(0, Ordering::Relaxed));
         adds
@@ -252,7 +252,7 @@ mod tests {
             (0..3).for_each(|thread| drop(scope.spawn(move || add(thread))));
             for _ in 0..1_000 {
                 let all = stripes.hold_all().unwrap();
-                sum += all.take_adds();
+                sum += all.drain_adds();
                 (0..200).for_each(|_| std::hint::spin_loop());
                 let seen = [&begun, &done].map(|count| count.load(Ordering::Relaxed));
                 disturbed += u32::from(seen != [sum; 2]);

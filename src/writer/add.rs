@@ -211,7 +211,7 @@ impl<M: Medium> Engine<M> {
             return Ok(Added::Full);
         }
         let mask = self.add_held(newest, &stripe, hash);
-        self.cells_left.take(mask.count_ones());
+        self.cells_left.use_up(mask.count_ones());
         Ok(if mask != 0 { Added::New } else { Added::Known })
     }
 
@@ -288,7 +288,7 @@ impl<M: Medium> Engine<M> {
         if self.simple {
             return self.segments.first.data.contains(hash);
         }
-        // All at once: so many segments take little longer than the slowest of them.
+        // All at once: a few segments take little longer than the slowest of them.
         if self.segments.active().count > 1 {
             self.segments.newest_first().for_each(|segment| segment.seen().prefetch(hash));
         }

@@ -146,7 +146,7 @@ impl<M: Medium> Engine<M> {
             records: self.journal.records(),
             unlogged: self.journal.is_unlogged(),
             held: false,
-            adds: stripes.take_adds(),
+            adds: stripes.drain_adds(),
             mark,
         };
         // What went unlogged may have left gaps: then nothing is said of the records.
@@ -227,7 +227,7 @@ impl<M: Medium> Engine<M> {
         let mut slot = lock(&self.committed).slot.clone();
         slot.expect_numbers(1)?;
         slot.mark = self.mark();
-        slot.newest_mut().count(stripes.take_adds());
+        slot.newest_mut().count(stripes.drain_adds());
         self.segments.all().for_each(Segment::freeze);
         let frozen = Frozen {
             epoch: self.journal.epoch(),

@@ -211,12 +211,12 @@ impl<M: Medium> Engine<M> {
     /// Ends a group. Called with all stripes held.
     fn end_counting_group(&self, mark: u64) -> Group {
         let span = self.journal.end_group(mark);
-        let changes = self.journal.take_unapplied(span.records.end);
-        Group { span, changes, epoch: self.journal.epoch(), keys: self.take_keys() }
+        let changes = self.journal.drain_unapplied(span.records.end);
+        Group { span, changes, epoch: self.journal.epoch(), keys: self.drain_keys() }
     }
 
     /// The keys that came and went since the last sync. Called with all stripes held.
-    fn take_keys(&self) -> Vec<(usize, i64)> {
+    fn drain_keys(&self) -> Vec<(usize, i64)> {
         let keys = |region| {
             let keys = self.segments.get(region).keys.swap(0, Ordering::Relaxed);
             (region, keys.cast_signed())
@@ -308,7 +308,7 @@ impl<M: Medium> Engine<M> {
             // A segment that was prepared stands where the records go.
             *lock(&self.prepared) = None;
             let (span, records) = self.flush_spill(&slot, records)?;
-            let changes = self.journal.take_unapplied(span.records.end);
+            let changes = self.journal.drain_unapplied(span.records.end);
             self.apply_changes(self.journal.epoch(), &changes);
             for record in &records {
                 if let Record::Change(change) = record {
@@ -316,7 +316,7 @@ impl<M: Medium> Engine<M> {
                 }
             }
             lock(&self.spill).clear();
-            self.count_keys(&self.take_keys());
+            self.count_keys(&self.drain_keys());
         }
         self.mark.store(mark, Ordering::Release);
         self.commit(tables, &stripes, State::Open, Proof::Needed)
@@ -328,7 +328,7 @@ impl<M: Medium> Engine<M> {
         if self.segments.first.current.is_none() {
             return Vec::new();
         }
-        let logged = self.journal.take_unapplied(self.journal.records());
+        let logged = self.journal.drain_unapplied(self.journal.records());
         let epoch = self.journal.epoch();
         let read = |index| self.journal.read_of(logged.half, epoch, index);
         let changes = logged.records.filter_map(read);

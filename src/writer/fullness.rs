@@ -33,7 +33,7 @@ impl CellsLeft {
     }
 
     /// Cells were turned on.
-    pub(super) fn take(&self, cells: u32) {
+    pub(super) fn use_up(&self, cells: u32) {
         if let CellsLeft(Some(left)) = self {
             left.fetch_sub(cells.into(), Ordering::Relaxed);
         }
@@ -64,7 +64,7 @@ impl<M: Medium> Engine<M> {
         if change.removal {
             self.cells_left.give_back(counters(1));
         } else {
-            self.cells_left.take(counters(0));
+            self.cells_left.use_up(counters(0));
         }
     }
 

@@ -95,7 +95,7 @@ impl PageStates {
         }
     }
 
-    /// Computes entries of pending pages, at most so many, that no add has computed.
+    /// Computes entries of pending pages, at most `most`, that no add has computed.
     #[cfg(test)]
     pub(super) fn compute_some(&self, words: &Words, most: usize) {
         self.pending().take(most).for_each(|page| self.compute(words, page));

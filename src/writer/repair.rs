@@ -103,7 +103,7 @@ impl<M: Medium> Engine<M> {
         for (segment, pages) in self.listed(slot).into_iter().zip(damaged) {
             for &page in pages {
                 segment.prepare(page as usize * PAGE_WORDS);
-                fill_page(segment.data.geometry(), &segment.data, page);
+                saturate_page(segment.data.geometry(), &segment.data, page);
             }
             if every_table {
                 let words = segment.data.words().len();
@@ -166,7 +166,7 @@ fn correct(epoch: Epoch, index: u32, words: &[u64]) -> Option<Record> {
 
 /// Turns every cell of a page that a key can fall on to its highest value, and off what damage may
 /// have left between the rows: bits there would count as ones that no cell explains.
-fn fill_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
+fn saturate_page<Q: Map>(geometry: &Geometry, data: &Q, page: u64) {
     for word in page as usize * PAGE_WORDS..(page as usize + 1) * PAGE_WORDS {
         data.store(word, usable_bits(geometry, word as u64));
     }

@@ -40,7 +40,7 @@ impl<M: Medium> Engine<M> {
         self.medium
             .extend(start, end)
             .map_err(Error::io("make room for the changes of a sync behind the file's end"))?;
-        let span = self.journal.fill_last(&mut records);
+        let span = self.journal.use_last_place(&mut records);
         let write = || {
             let epoch = self.journal.epoch();
             let mut bytes = Vec::with_capacity(CHUNK.min(end - start) as usize);

@@ -45,7 +45,7 @@ impl<M: Medium> Engine<M> {
                 segment.prepare(start + at);
                 old = data.fetch_or(start + at, bits);
             }
-            self.cells_left.take((bits & !old).count_ones());
+            self.cells_left.use_up((bits & !old).count_ones());
             change.ones += (old | bits).count_ones();
             change.set += (bits & !old).count_ones();
         }

@@ -55,7 +55,7 @@ impl Attacker {
         key
     }
 
-    /// Keys that together turn on every cell of lines of 8 rows: so many for each line, the same for
+    /// Keys that together turn on every cell of lines of 8 rows: a number of them for each line, the same for
     /// all but for their upper halves.
     pub(crate) fn full_lines(&self, geometry: &Geometry, keys: usize) -> Vec<[u8; 16]> {
         let cover = cover(geometry);

@@ -245,7 +245,7 @@ pub(crate) fn fix_record_of(bytes: &mut [u8], part: Part) {
     }
 }
 
-/// Makes the check of a journal record right (F-72), for masks of so many bits.
+/// Makes the check of a journal record right (F-72), for masks of `mask_bits` bits.
 pub(crate) fn fix_journal_record(bytes: &mut [u8], slot: usize, index: usize, mask_bits: u32) {
     let number = |name: &str| {
         let field = field("slot", name);

@@ -80,7 +80,7 @@
 /**
  * A writer changed the file each time it was read: try again.
  */
-#define BLOOMFILE_ERROR_UNSETTLED -10
+#define BLOOMFILE_ERROR_BUSY -10
 
 /**
  * An earlier call on this handle failed: close it, and open the file again.
@@ -688,7 +688,7 @@ int bloomfile_plan(const bloomfile_options *options,
 
 /**
  * Works out what a filter in front of something slow saves, as `bloomfile plan --precheck` does: seconds of
- * so many look-ups, `present` of them for keys that are there, without the filter and with it asked first.
+ * `lookups` look-ups, `present` of them for keys that are there, without the filter and with it asked first.
  * `rate` is its false positive rate.
  */
 int bloomfile_precheck(uint64_t lookups,
@@ -727,7 +727,7 @@ int bloomfile_options_set_rate(bloomfile_options *options,
 int bloomfile_options_set_layout(bloomfile_options *options, int layout);
 
 /**
- * Exactly so many rows (k) of exactly so many bits each (m), instead of a capacity and a rate: for the
+ * Exactly `rows` rows (k) of exactly `row_bits` bits each (m), instead of a capacity and a rate: for the
  * layouts rows, which is the default then, and flat.
  */
 int bloomfile_options_set_rows(bloomfile_options *options,
@@ -746,7 +746,7 @@ int bloomfile_options_set_kind(bloomfile_options *options,
 int bloomfile_options_set_when_full(bloomfile_options *options, int when_full);
 
 /**
- * A filter that forgets: so many generations, from 2 to 32, each of the capacity and rate asked for, of
+ * A filter that forgets: `generations` of them, from 2 to 32, each of the capacity and rate asked for, of
  * which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
  */
 int bloomfile_options_set_generations(bloomfile_options *options,

@@ -30,7 +30,7 @@ pub const BLOOMFILE_ERROR_DAMAGED: c_int = -8;
 /// Another process, or another handle of this one, has the file open for writing.
 pub const BLOOMFILE_ERROR_LOCKED: c_int = -9;
 /// A writer changed the file each time it was read: try again.
-pub const BLOOMFILE_ERROR_UNSETTLED: c_int = -10;
+pub const BLOOMFILE_ERROR_BUSY: c_int = -10;
 /// An earlier call on this handle failed: close it, and open the file again.
 pub const BLOOMFILE_ERROR_POISONED: c_int = -11;
 /// The handle belongs to the process that this one was forked from.
@@ -106,7 +106,7 @@ fn code(error: &Error) -> c_int {
         Error::Version { .. } | Error::Features { .. } => BLOOMFILE_ERROR_VERSION,
         Error::NumbersSpent { .. } => BLOOMFILE_ERROR_NUMBERS_SPENT,
         Error::Locked => BLOOMFILE_ERROR_LOCKED,
-        Error::Unsettled => BLOOMFILE_ERROR_UNSETTLED,
+        Error::Busy => BLOOMFILE_ERROR_BUSY,
         Error::Exists => BLOOMFILE_ERROR_EXISTS,
         Error::Poisoned { .. } => BLOOMFILE_ERROR_POISONED,
         Error::Forked => BLOOMFILE_ERROR_FORKED,
@@ -198,7 +198,7 @@ pub extern "C" fn bloomfile_error_name(code: c_int) -> *const c_char {
         BLOOMFILE_ERROR_VERSION => c"version",
         BLOOMFILE_ERROR_DAMAGED => c"damaged",
         BLOOMFILE_ERROR_LOCKED => c"locked",
-        BLOOMFILE_ERROR_UNSETTLED => c"unsettled",
+        BLOOMFILE_ERROR_BUSY => c"busy",
         BLOOMFILE_ERROR_POISONED => c"poisoned",
         BLOOMFILE_ERROR_FORKED => c"forked",
         BLOOMFILE_ERROR_FULL => c"full",

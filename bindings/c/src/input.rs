@@ -12,7 +12,7 @@ const MOST: usize = isize::MAX as usize;
 /// The bytes of a key. NULL is the empty one.
 ///
 /// # Safety
-/// A pointer that is not NULL leads to so many bytes, which stay as they are while the result is used.
+/// A pointer that is not NULL leads to `length` bytes, which stay as they are while the result is used.
 #[inline(always)]
 pub(crate) unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Result<&'a [u8]> {
     // SAFETY: as the caller has it.
@@ -43,7 +43,7 @@ unsafe fn try_bytes<'a>(data: *const u8, length: usize) -> Option<&'a [u8]> {
 /// An array.
 ///
 /// # Safety
-/// A pointer that is not NULL leads to so many values, which stay as they are while the result is used.
+/// A pointer that is not NULL leads to `count` values, which stay as they are while the result is used.
 pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     // No way out for none: so that the compiler sees that arrays of one batch are of one length.
     if count != 0 && data.is_null() {
@@ -63,7 +63,7 @@ pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize, name: &str) -> R
 /// An array for answers, all of them "no".
 ///
 /// # Safety
-/// A pointer that is not NULL leads to room for so many values, which nothing else uses while the
+/// A pointer that is not NULL leads to room for `count` values, which nothing else uses while the
 /// result is used.
 pub(crate) unsafe fn answers<'a>(found: *mut bool, count: usize) -> Result<&'a mut [bool]> {
     if (found.is_null() && count != 0) || count > MOST {
@@ -175,7 +175,7 @@ unsafe impl Sync for Pointers<'_> {}
 
 impl Pointers<'_> {
     /// # Safety
-    /// Both pointers lead to so many values, and each key to as many bytes as its length says; all of
+    /// Both pointers lead to `count` values, and each key to as many bytes as its length says; all of
     /// that stays as it is while the result is used.
     pub(crate) unsafe fn new(
         keys: *const *const c_void,

@@ -186,7 +186,7 @@ pub unsafe extern "C" fn bloomfile_plan(options: *const Options, out: *mut *mut 
 }
 
 /// Works out what a filter in front of something slow saves, as `bloomfile plan --precheck` does: seconds of
-/// so many look-ups, `present` of them for keys that are there, without the filter and with it asked first.
+/// `lookups` look-ups, `present` of them for keys that are there, without the filter and with it asked first.
 /// `rate` is its false positive rate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_precheck(

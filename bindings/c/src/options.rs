@@ -112,7 +112,7 @@ pub unsafe extern "C" fn bloomfile_options_set_layout(
     unsafe { change(options, set) }
 }
 
-/// Exactly so many rows (k) of exactly so many bits each (m), instead of a capacity and a rate: for the
+/// Exactly `rows` rows (k) of exactly `row_bits` bits each (m), instead of a capacity and a rate: for the
 /// layouts rows, which is the default then, and flat.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_options_set_rows(
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn bloomfile_options_set_when_full(
     unsafe { change(options, set) }
 }
 
-/// A filter that forgets: so many generations, from 2 to 32, each of the capacity and rate asked for, of
+/// A filter that forgets: `generations` of them, from 2 to 32, each of the capacity and rate asked for, of
 /// which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_options_set_generations(

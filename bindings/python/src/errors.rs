@@ -39,7 +39,7 @@ fn class(error: &Error) -> (&'static str, Option<i32>) {
         Error::Parameter { .. } => plain("ParameterError"),
         Error::Exists => plain("ExistsError"),
         Error::Locked => plain("LockedError"),
-        Error::Unsettled => plain("UnsettledError"),
+        Error::Busy => plain("BusyError"),
         Error::Poisoned { .. } => plain("PoisonedError"),
         Error::Forked => plain("ForkedError"),
         Error::Full { .. } => plain("FullError"),

@@ -336,7 +336,7 @@ fn numbers<T: Element + Into<i128>>(
             let first = all.cast::<T>();
             for start in (0..all.len()).step_by(BATCH) {
                 let end = all.len().min(start + BATCH);
-                // SAFETY: the buffer holds so many numbers as long as it is not released, and nothing
+                // SAFETY: the buffer holds that number of them as long as it is not released, and nothing
                 // changes them while this thread is attached to the interpreter.
                 hand_over(&mut (start..end).map(|at| unsafe { first.add(at).read() }))?;
             }

@@ -113,7 +113,7 @@ impl Keys {
         self.text.as_mut_ptr()
     }
 
-    /// Takes keys that a zero byte stands between; false if there are not so many.
+    /// Takes keys that a zero byte stands between; false if there are fewer.
     pub fn split(&mut self, bytes: usize, count: usize) -> bool {
         self.ends.clear();
         let text = self.text.get(..bytes).unwrap_or_default();

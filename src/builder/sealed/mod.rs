@@ -19,7 +19,7 @@ use crate::hash::crc_of;
 use crate::kernel::sealed::PageOutcome;
 use crate::storage::Medium;
 use crate::sync::Task;
-use pages::{Build, PageCounts, PageRun, Regions, on_threads, shares, sort_shares, take};
+use pages::{Build, PageCounts, PageRun, Regions, next_item, on_threads, shares, sort_shares};
 use spill::Spill;
 
 /// Hashes of a piece: memory grows by this much at a time.
@@ -106,7 +106,7 @@ impl Collector {
         (self.memory - IN_ANY_CASE) / 8 * 7 / size_of::<u64>() as u64
     }
 
-    /// Puts all hashes aside if there is no room for so many more.
+    /// Puts all hashes aside if there is no room for this number more.
     fn make_room(&mut self, next: usize, threads: usize) {
         if self.in_memory + next as u64 <= self.room() {
             return;
@@ -153,7 +153,7 @@ impl Collector {
 pub(crate) struct Hashes {
     pieces: Vec<Vec<u64>>,
     spill: Option<Spill>,
-    /// Of those put aside, so many are read back at once.
+    /// How many of those put aside are read back at once.
     most: usize,
     threads: usize,
 }
@@ -173,7 +173,7 @@ impl Hashes {
         Ok(distinct)
     }
 
-    /// Shows all pages of a filter of so many, in order.
+    /// Shows all pages of a filter, in order.
     pub(super) fn build(
         &mut self,
         pages: u64,
@@ -217,7 +217,7 @@ fn count_distinct<'a>(pieces: impl IntoIterator<Item = &'a mut [u64]>, threads: 
     let distinct = AtomicU64::new(0);
     on_threads(threads, || {
         let mut hashes = Vec::new();
-        while let Some(part) = take(&next) {
+        while let Some(part) = next_item(&next) {
             hashes.clear();
             shares.iter().for_each(|share| hashes.extend_from_slice(share.region(part)));
             hashes.sort_unstable();

@@ -110,7 +110,7 @@ impl Build {
         let next = Mutex::new(0..regions.count);
         on_threads(self.threads, || {
             let mut worker = Worker::new(&regions);
-            while let Some(region) = take(&next) {
+            while let Some(region) = next_item(&next) {
                 let turn = delivery.turn(region);
                 worker.build(region, &shares);
                 if !turn.deliver(&worker.run(region)) {
@@ -123,7 +123,7 @@ impl Build {
 }
 
 /// The next item, for one of several threads.
-pub(super) fn take<T>(items: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+pub(super) fn next_item<T>(items: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     items.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
 
@@ -151,7 +151,7 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// So many parts of all hashes, of equal length: a filter of as many pages has one in each.
+    /// Parts of all hashes, of equal length: a filter of as many pages has one in each.
     pub(super) fn parts(count: u64) -> Self {
         Regions { pages: count, first: 0, length: count, shift: 0, count: count as usize }
     }
@@ -202,7 +202,7 @@ pub(super) fn sort_shares(shares: &mut [Share<'_>], regions: &Regions, threads: 
     let unsorted = Mutex::new(shares.iter_mut());
     on_threads(threads, || {
         let mut sorted = Vec::new();
-        while let Some(share) = take(&unsorted) {
+        while let Some(share) = next_item(&unsorted) {
             share.sort(regions, &mut sorted);
         }
     });

@@ -129,7 +129,7 @@ const KEEP: &str = if cfg!(windows) {
     "keep the keys' hashes in the temporary folder (TMPDIR)"
 };
 
-/// The pages, of so many, that begin in some parts.
+/// The pages, of `pages` in all, that begin in some parts.
 pub(super) fn pages_of(parts: &Range<u64>, pages: u64) -> Range<u64> {
     let first = |part: u64| (u128::from(part) * u128::from(pages)).div_ceil(PARTS.into()) as u64;
     first(parts.start)..first(parts.end)

@@ -74,7 +74,7 @@ fn sweep(keys: &[Equation], taken: &mut [Equation; SLOTS], slots: usize) -> bool
                 add(&mut waiting, equation, lane as u32);
                 key = keys.next();
             }
-            *taken = take(&mut waiting, lane as u32);
+            *taken = eliminate(&mut waiting, lane as u32);
         }
         waiting.slots.rotate_left(1);
         if depends(&waiting) {
@@ -105,7 +105,7 @@ fn add(waiting: &mut Waiting, equation: &Equation, lane: u32) {
 /// of them: to itself too, which leaves nothing of it. If there is none, nothing changes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-fn take(waiting: &mut Waiting, lane: u32) -> Equation {
+fn eliminate(waiting: &mut Waiting, lane: u32) -> Equation {
     // In every lane.
     let there = _mm512_permutexvar_epi64(_mm512_set1_epi64(lane.into()), waiting.slots[0]);
     let first = _mm512_and_si512(there, _mm512_sub_epi64(_mm512_setzero_si512(), there));

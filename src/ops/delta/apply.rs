@@ -111,7 +111,7 @@ impl Task<'_> {
     }
 }
 
-/// The pages of a chunk, of so many in all.
+/// The pages of a chunk, of a segment with `pages` in all.
 pub(super) fn chunk_pages(pages: u64, chunk: u64) -> Range<u64> {
     let first = chunk * CHUNK_PAGES;
     first..(first + CHUNK_PAGES).min(pages)

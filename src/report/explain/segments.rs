@@ -345,10 +345,12 @@ impl Expected<'_> {
             return Page::Damaged;
         }
         let Some(judge) = self.judge else {
-            return match expected.is_of(bytes, self.cells) {
-                true => Page::Exact,
-                false if self.open => Page::Changed,
-                false => Page::Damaged,
+            return if expected.is_of(bytes, self.cells) {
+                Page::Exact
+            } else if self.open {
+                Page::Changed
+            } else {
+                Page::Damaged
             };
         };
         let as_tabled = || expected.is_of(bytes, self.cells);

@@ -268,7 +268,7 @@ impl<M: Medium> Journal<M> {
 
     /// Puts the first of records that found no room into the place that is left for a sync record: what
     /// of the half is to be made durable with the others. Called with all stripes held.
-    pub(super) fn fill_last(&self, records: &mut Vec<Record>) -> Span {
+    pub(super) fn use_last_place(&self, records: &mut Vec<Record>) -> Span {
         let mut next = self.next.0.load(Ordering::Relaxed);
         while next < self.capacity && !records.is_empty() {
             self.write(next, records.remove(0));
@@ -350,7 +350,7 @@ impl<M: Medium> Journal<M> {
 
     /// The changes of counters that are in the journal and not in the data, in front of `end`; from
     /// now on they count as applied.
-    pub(super) fn take_unapplied(&self, end: u64) -> Span {
+    pub(super) fn drain_unapplied(&self, end: u64) -> Span {
         let from = self.applied.swap(end, Ordering::Relaxed);
         Span { half: self.half.load(Ordering::Relaxed), records: from..end }
     }

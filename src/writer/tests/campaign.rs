@@ -77,7 +77,7 @@ pub(super) struct Campaign {
     pub(super) choices: Choices,
     pub(super) crashes: u64,
     pub(super) sabotage: Option<Sabotage>,
-    /// One step in so many is followed by a crash.
+    /// One step in this number is followed by a crash.
     pub(super) pace: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn lock(shared: &Shared) -> MutexGuard<'_, Campaign> {
 }
 
 impl Campaign {
-    /// Runs histories until so many crashes have been tried or something went wrong.
+    /// Runs histories until this number of crashes has been tried or something went wrong.
     pub(super) fn run(kind: Kind, seed: u64, crashes: u64, sabotage: Option<Sabotage>) -> Outcome {
         let shared = Arc::new(Mutex::new(Campaign {
             outcome: Outcome::default(),

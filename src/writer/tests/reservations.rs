@@ -19,7 +19,7 @@ fn new_engine() -> (SimulatedMedium, Engine<SimulatedMedium>) {
     (medium, engine)
 }
 
-/// Adds so many keys as the thread with a number.
+/// Adds a number of keys as the thread with a number.
 fn add_as(engine: &Engine<SimulatedMedium>, thread: usize, keys: u64) {
     assume_thread_number(Some(thread));
     for key in 0..keys {

@@ -87,7 +87,7 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
         keys::warn_of_file_names(&args.keys.arguments);
     }
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from.clone())?;
-    let progress = Progress {
+    let session = Session {
         path: args.file.clone(),
         sync_every: args.sync_every,
         marking: args.mark.map_or(Marking::None, Marking::AtEnd),
@@ -98,40 +98,40 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
         keys: 0,
         new: 0,
     };
-    let mut progress = Interruptible::new(progress, end_early)?;
+    let mut session = Interruptible::new(session, end_early)?;
 
     let filter = open(&args.file, &args.secret, quiet)?;
     let form = key_form::for_file(&args.file, &filter.metadata(), &args.keys.inputs)?;
     let format = Format::new(&args.keys.inputs.records, form);
     key_form::record(&args.file, &filter, form, &args.keys.inputs, quiet)?;
     let hasher = filter.hasher();
-    let input = progress.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
-    let mut adding = Adding { hasher, progress };
+    let input = session.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
+    let mut adding = Adding { hasher, session };
     let visited = match input {
         Some(input) => input.visit(&mut adding),
         None => keys::visit(&sources, &format, quiet, &mut adding).map(|()| false),
     };
 
-    let progress = adding.progress.hold();
+    let session = adding.session.hold();
     // Also when reading failed: what was added stays, so it shall be safe.
-    let mark = progress.finish(visited.is_ok())?;
-    let keys = units::counted(progress.keys, "key");
+    let mark = session.finish(visited.is_ok())?;
+    let keys = units::counted(session.keys, "key");
     let unfinished = visited.map_err(|failure| {
-        let were = if progress.keys == 1 { "was" } else { "were" };
+        let were = if session.keys == 1 { "was" } else { "were" };
         failure.and(format_args!("{keys} {were} added before it"))
     })?;
-    progress.refuse_short_input()?;
+    session.refuse_short_input()?;
     if quiet {
         return Ok(ExitCode::SUCCESS);
     }
     tell_of_file(&args.file)?;
-    let skipped = progress.read - progress.keys;
+    let skipped = session.read - session.keys;
     if args.print.format.json {
         output::json(&AddOutput {
             schema: 1,
             file: args.file.display().to_string(),
-            keys: progress.keys,
-            new: progress.new,
+            keys: session.keys,
+            new: session.new,
             skipped,
             mark,
             unfinished,
@@ -142,7 +142,7 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
             "{}: {}{keys} read{}{}{}",
             text::path(&args.file),
             skipped_note(skipped),
-            news(progress.keys, progress.new),
+            news(session.keys, session.new),
             mark.unwrap_or_default(),
             unfinished_note(unfinished, &format),
         ))?;
@@ -182,8 +182,8 @@ enum Marking {
     Position(Resume),
 }
 
-/// How far the work has come.
-struct Progress {
+/// The filter at work, and how far the work has come.
+struct Session {
     path: PathBuf,
     sync_every: u64,
     marking: Marking,
@@ -202,7 +202,7 @@ struct Progress {
     new: u64,
 }
 
-impl Progress {
+impl Session {
     /// Takes the filter, and opens the input if it is to be resumed.
     fn start<'a>(
         &mut self,
@@ -298,12 +298,12 @@ impl Progress {
 }
 
 /// Makes safe what was added, says how far that is, and returns the exit status.
-fn end_early(progress: &mut Progress, status: i32) -> i32 {
-    let Some(filter) = &progress.filter else { return status };
+fn end_early(session: &mut Session, status: i32) -> i32 {
+    let Some(filter) = &session.filter else { return status };
     let counts = filter.kind() == CellKind::Counting;
-    match progress.finish(false) {
+    match session.finish(false) {
         Ok(mark) => {
-            let again = match (mark, &progress.marking) {
+            let again = match (mark, &session.marking) {
                 (Some(mark), _) => format!("the same command goes on from mark {mark}"),
                 (None, _) if counts => {
                     "go on with the keys after them: these would count twice".into()
@@ -315,9 +315,9 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
             };
             output::note(format_args!(
                 "{}: interrupted: {} read{}; what was added is safe; {again}",
-                text::path(&progress.path),
-                units::counted(progress.keys, "key"),
-                news(progress.keys, progress.new),
+                text::path(&session.path),
+                units::counted(session.keys, "key"),
+                news(session.keys, session.new),
             ));
             status
         }
@@ -331,7 +331,7 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
 /// Adds keys to an open filter.
 struct Adding {
     hasher: Hasher,
-    progress: Interruptible<Progress>,
+    session: Interruptible<Session>,
 }
 
 /// Keys added before it is looked whether someone wants it to end.
@@ -346,17 +346,17 @@ impl Sink for Adding {
 
     fn accept(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
         for hashes in hashes.chunks(KEYS_AT_ONCE) {
-            self.progress.hold_or_end().add(hashes)?;
+            self.session.hold_or_end().add(hashes)?;
         }
         Ok(ControlFlow::Continue(()))
     }
 
     fn before(&mut self, position: Position) -> Result<()> {
-        self.progress.hold_or_end().before(position)
+        self.session.hold_or_end().before(position)
     }
 
     fn pause(&mut self) -> Result<()> {
-        self.progress.let_go();
+        self.session.let_go();
         Ok(())
     }
 }

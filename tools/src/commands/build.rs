@@ -143,9 +143,9 @@ pub(super) fn run(args: BuildArgs) -> Result<ExitCode> {
     }
     let planned_before = args.shape.is_exact() || args.shape.capacity.is_some();
     let (keys, builder) = if planned_before || args.is_sealed() {
-        let mut filling = start(&options, &args)?;
-        keys::visit(&sources, &format, args.print.quiet, &mut filling)?;
-        let (builder, keys) = filling.finish();
+        let mut sink = start(&options, &args)?;
+        keys::visit(&sources, &format, args.print.quiet, &mut sink)?;
+        let (builder, keys) = sink.finish();
         if keys == 0 && !planned_before {
             return Err(no_key(&args));
         }
@@ -225,12 +225,12 @@ fn no_key(args: &BuildArgs) -> Failure {
     Failure::about(text::path(&args.file), message)
 }
 
-fn start(options: &Options, args: &BuildArgs) -> Result<Filling> {
+fn start(options: &Options, args: &BuildArgs) -> Result<BuildSink> {
     let start = || {
         let builder = options.start_build(&args.file)?;
         // A sealed filter has its hashes put in order when all are there.
         let data_bytes = if args.is_sealed() { 0 } else { options.plan()?.data_bytes() };
-        Ok(Filling::new(builder, data_bytes))
+        Ok(BuildSink::new(builder, data_bytes))
     };
     start().map_err(Failure::file(&args.file))
 }
@@ -255,13 +255,13 @@ fn build_counted(
         return Err(no_key(args));
     }
     let options = options.capacity(keys);
-    let mut filling = start(&options, args)?;
-    spool.replay(|hashes| filling.add(hashes))?;
-    Ok((keys, filling.finish().0))
+    let mut sink = start(&options, args)?;
+    spool.replay(|hashes| sink.add(hashes))?;
+    Ok((keys, sink.finish().0))
 }
 
 /// Adds keys to a filter under construction, many at a time.
-struct Filling {
+struct BuildSink {
     builder: Builder,
     keys: u64,
     /// Hashes to be added, at most `most`.
@@ -269,12 +269,12 @@ struct Filling {
     most: usize,
 }
 
-impl Filling {
+impl BuildSink {
     fn new(builder: Builder, data_bytes: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (fewest, most) = (*HASHES_PER_THREAD.start(), *HASHES_PER_THREAD.end());
         let most = (data_bytes / BYTES_PER_HASH).clamp(fewest, most) as usize * threads;
-        Filling { builder, keys: 0, hashes: Vec::with_capacity(most), most }
+        BuildSink { builder, keys: 0, hashes: Vec::with_capacity(most), most }
     }
 
     fn add(&mut self, mut hashes: &[u64]) {
@@ -302,7 +302,7 @@ impl Filling {
     }
 }
 
-impl Sink for Filling {
+impl Sink for BuildSink {
     type Output = Vec<u64>;
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {

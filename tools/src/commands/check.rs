@@ -232,7 +232,7 @@ impl Batch<'_> {
 }
 
 impl Checking {
-    /// Whether the answers so far settle the exit status, with nothing to print but that.
+    /// Whether the answers so far decide the exit status, with nothing to print but that.
     fn is_decided(&self, counts: &Counts) -> bool {
         // One key decides: the first present one, or with --all the first absent one.
         self.show == Show::Nothing && if self.all { counts.missing > 0 } else { counts.present > 0 }

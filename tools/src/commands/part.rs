@@ -61,10 +61,10 @@ pub(super) fn run(args: &BuildArgs, number: PartNumber, sources: &[Source]) -> R
     if let Some(bytes) = args.memory {
         part = part.memory(bytes);
     }
-    let mut filling = Filling { builder: part.start(&args.file).map_err(&failed)?, keys: 0 };
+    let mut sink = PartSink { builder: part.start(&args.file).map_err(&failed)?, keys: 0 };
     let format = Format::new(&args.records, args.form.into());
-    keys::visit(sources, &format, args.print.quiet, &mut filling)?;
-    let Filling { builder, keys } = filling;
+    keys::visit(sources, &format, args.print.quiet, &mut sink)?;
+    let PartSink { builder, keys } = sink;
     let built = builder.finish().map_err(failed)?;
     if !args.print.quiet {
         tell(args, number, keys, &built)?;
@@ -100,12 +100,12 @@ fn tell(args: &BuildArgs, number: PartNumber, keys: u64, built: &BuiltPart) -> R
 }
 
 /// Adds keys to a part, and leaves out those of others.
-struct Filling {
+struct PartSink {
     builder: PartBuilder,
     keys: u64,
 }
 
-impl Sink for Filling {
+impl Sink for PartSink {
     type Output = Vec<u64>;
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {

@@ -135,7 +135,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     let failed = |error| Failure::new(explain(&error));
     let options = args.kind.apply(args.shape.options());
     let plan = options.plan().map_err(failed)?;
-    let chosen = take(&options, &plan, &args.kind).map_err(failed)?;
+    let chosen = describe(&options, &plan, &args.kind).map_err(failed)?;
     let growth =
         if args.kind.grows() { options.growth(STAGES).map_err(failed)? } else { Vec::new() };
     let planned = Planned { args, plan, chosen, layouts: compare(args, &options), growth };
@@ -166,12 +166,12 @@ fn compare(args: &PlanArgs, options: &Options) -> Vec<LayoutOutput> {
     }
     let with = |layout| {
         let options = options.clone().layout(layout);
-        options.plan().and_then(|plan| take(&options, &plan, &args.kind)).ok()
+        options.plan().and_then(|plan| describe(&options, &plan, &args.kind)).ok()
     };
     COMPARED.into_iter().filter_map(with).collect()
 }
 
-fn take(options: &Options, plan: &Plan, kind: &KindArgs) -> bloomfile::Result<LayoutOutput> {
+fn describe(options: &Options, plan: &Plan, kind: &KindArgs) -> bloomfile::Result<LayoutOutput> {
     // First, because it refuses a number of generations that no file has.
     let file_bytes = options.file_bytes()?;
     // The generations of a rotating filter lie beside a spare one, and a look-up asks them all.

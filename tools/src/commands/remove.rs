@@ -77,7 +77,7 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
         keys::warn_of_file_names(&args.keys.arguments);
     }
     let sources = keys::sources(args.keys.arguments, args.keys.inputs.from.clone())?;
-    let progress = Progress {
+    let session = Session {
         path: args.file.clone(),
         quiet,
         sync_every: args.sync_every,
@@ -89,7 +89,7 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
         removed: 0,
         ambiguous: 0,
     };
-    let mut progress = Interruptible::new(progress, end_early)?;
+    let mut session = Interruptible::new(session, end_early)?;
     let filter = open(&args.file, &args.secret, quiet)?;
     if filter.kind() != CellKind::Counting {
         let message = "is a plain filter, and only a counting one lets keys be removed; make one \
@@ -99,24 +99,24 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
     let hasher = filter.hasher();
     let form = key_form::for_file(&args.file, &filter.metadata(), &args.keys.inputs)?;
     let format = Format::new(&args.keys.inputs.records, form);
-    let input = progress.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
-    let mut removing = Removing { hasher, progress };
+    let input = session.hold().start(filter, &args.resuming, &sources, (&format, quiet))?;
+    let mut removing = Removing { hasher, session };
     let visited = match input {
         Some(input) => input.visit(&mut removing),
         None => keys::visit(&sources, &format, quiet, &mut removing).map(|()| false),
     };
 
-    let progress = removing.progress.hold();
+    let session = removing.session.hold();
     // Also when reading failed: what was removed is gone for this process's readers already.
-    let mark = progress.finish()?;
+    let mark = session.finish()?;
     let unfinished = visited.map_err(|failure| {
-        failure.and(format_args!("{} before it, {}", progress.keys(), progress.outcome()))
+        failure.and(format_args!("{} before it, {}", session.keys(), session.outcome()))
     })?;
-    progress.refuse_short_input()?;
-    let skipped = progress.read - progress.keys;
+    session.refuse_short_input()?;
+    let skipped = session.read - session.keys;
     let file = text::path(&args.file);
     if args.print.format.json {
-        let Progress { keys, removed, ambiguous, .. } = *progress;
+        let Session { keys, removed, ambiguous, .. } = *session;
         output::json(&RemoveOutput {
             schema: 1,
             file: args.file.display().to_string(),
@@ -133,21 +133,21 @@ pub(super) fn run(args: RemoveArgs) -> Result<ExitCode> {
         output::line(format_args!(
             "{file}: {}{} read, {}{}{}",
             skipped_note(skipped),
-            progress.keys(),
-            progress.outcome(),
+            session.keys(),
+            session.outcome(),
             mark.unwrap_or_default(),
             unfinished_note(unfinished, &format),
         ))?;
     }
-    Ok(match &*progress {
-        Progress { ambiguous: 1.., .. } => ExitCode::from(EXIT_ERROR),
-        Progress { keys, removed, .. } if removed < keys => ExitCode::from(EXIT_NOT_IN),
+    Ok(match &*session {
+        Session { ambiguous: 1.., .. } => ExitCode::from(EXIT_ERROR),
+        Session { keys, removed, .. } if removed < keys => ExitCode::from(EXIT_NOT_IN),
         _ => ExitCode::SUCCESS,
     })
 }
 
-/// How far the work has come.
-struct Progress {
+/// The filter at work, and how far the work has come.
+struct Session {
     path: PathBuf,
     quiet: bool,
     sync_every: u64,
@@ -166,7 +166,7 @@ struct Progress {
     ambiguous: u64,
 }
 
-impl Progress {
+impl Session {
     /// Takes the filter, and opens the input if it is to be resumed.
     fn start<'a>(
         &mut self,
@@ -263,11 +263,11 @@ impl Progress {
 }
 
 /// Makes safe what was removed, says how far that is, and returns the exit status.
-fn end_early(progress: &mut Progress, status: i32) -> i32 {
-    if progress.filter.is_none() {
+fn end_early(session: &mut Session, status: i32) -> i32 {
+    if session.filter.is_none() {
         return status;
     }
-    match progress.finish() {
+    match session.finish() {
         Ok(mark) => {
             let again = match mark {
                 Some(mark) => format!("the same command goes on from mark {mark}"),
@@ -275,9 +275,9 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
             };
             output::note(format_args!(
                 "{}: interrupted: {} read, {}; {again}",
-                text::path(&progress.path),
-                progress.keys(),
-                progress.outcome(),
+                text::path(&session.path),
+                session.keys(),
+                session.outcome(),
             ));
             status
         }
@@ -291,7 +291,7 @@ fn end_early(progress: &mut Progress, status: i32) -> i32 {
 /// Removes keys from an open filter.
 struct Removing {
     hasher: Hasher,
-    progress: Interruptible<Progress>,
+    session: Interruptible<Session>,
 }
 
 /// The keys of a piece as they are written: all of them one after the other, and for each where it
@@ -318,18 +318,18 @@ impl Sink for Removing {
     fn accept(&mut self, written: Written) -> Result<ControlFlow<()>> {
         let mut start = 0;
         for (end, hash) in written.ends {
-            self.progress.hold_or_end().remove(&written.text[start..end], hash)?;
+            self.session.hold_or_end().remove(&written.text[start..end], hash)?;
             start = end;
         }
         Ok(ControlFlow::Continue(()))
     }
 
     fn before(&mut self, position: Position) -> Result<()> {
-        self.progress.hold_or_end().before(position)
+        self.session.hold_or_end().before(position)
     }
 
     fn pause(&mut self) -> Result<()> {
-        self.progress.let_go();
+        self.session.let_go();
         Ok(())
     }
 }

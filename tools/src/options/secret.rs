@@ -31,10 +31,8 @@ impl SecretArgs {
         let Some(path) = self.key_file.clone().or_else(named) else {
             return Ok(None);
         };
-        let read = match self.force_key_file {
-            true => Key::from_shared_file(&path),
-            false => Key::from_file(&path),
-        };
+        let read =
+            if self.force_key_file { Key::from_shared_file(&path) } else { Key::from_file(&path) };
         read.map(Some).map_err(Failure::file(&path))
     }
 

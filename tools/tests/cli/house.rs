@@ -10,6 +10,23 @@ const LINES: usize = 400;
 /// Words that a reader should not have to look up, or that the field has others for.
 const WORDS: [&str; 5] = ["whoever", "nobody", "so many", "anew", "meanwhile"];
 
+/// Names for which the field has others: the second of each pair says which.
+const NAMES: [(&str, &str); 13] = [
+    ("Shortcut", "fast path"),
+    ("_otherwise", "_slow or _general"),
+    ("Draft", "pending file"),
+    ("Examined", "snapshot"),
+    ("Allotment", "reservation"),
+    ("settle", "fill gaps, or recheck"),
+    ("has_news", "has unsynced records"),
+    ("exhaust(", "stop logging until the checkpoint"),
+    ("turnover", "rollover"),
+    ("make_way", "handle full"),
+    ("take_place", "reserve"),
+    ("Alone<", "cache padded"),
+    ("fn take", "what is done: drain, reserve, apply, note"),
+];
+
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut files = Vec::new();
@@ -58,20 +75,67 @@ fn no_source_is_too_long() {
     }
 }
 
+/// All texts of the project that people read: code, documents, help.
+fn texts() -> Vec<(PathBuf, String)> {
+    let root = tools().parent().unwrap();
+    let mut paths = vec![tools().join("tests/cli/help.txt"), tools().join("json-output.md")];
+    for folder in ["src", "tests", "benches", "examples", "docs", "fuzz/fuzz_targets", "tools/src"]
+    {
+        paths.extend(files(&root.join(folder), ".rs"));
+        paths.extend(files(&root.join(folder), ".md"));
+    }
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "md") {
+            paths.push(path);
+        }
+    }
+    for binding in ["c", "python", "sqlite", "web"] {
+        paths.extend(files(&root.join("bindings").join(binding).join("src"), ".rs"));
+    }
+    paths.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
+    assert!(paths.len() > 300, "{}", paths.len());
+    let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).unwrap());
+    paths.into_iter().map(read).collect()
+}
+
+/// The lines of a text that have a word in them, with their numbers.
+fn lines_with<'a>(text: &'a str, word: &str) -> Vec<(usize, &'a str)> {
+    let has = |line: &&str| {
+        let lower = line.to_lowercase();
+        let letter = |character: char| character.is_alphanumeric();
+        lower.match_indices(word).any(|(at, _)| {
+            !lower[..at].ends_with(letter) && !lower[at + word.len()..].starts_with(letter)
+        })
+    };
+    text.lines().enumerate().filter(|(_, line)| has(line)).collect()
+}
+
 #[test]
 fn words_are_plain() {
-    let mut paths = files(&tools().join("src"), ".rs");
-    paths.push(tools().join("json-output.md"));
-    paths.push(tools().join("tests/cli/help.txt"));
-    for path in paths {
-        let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
-        for (number, line) in text.lines().enumerate() {
-            for word in WORDS {
-                let is_word = line.match_indices(word).any(|(at, _)| {
-                    let letter = |character: char| character.is_alphanumeric();
-                    !line[..at].ends_with(letter) && !line[at + word.len()..].starts_with(letter)
-                });
-                assert!(!is_word, "{}:{}: {word}: {line}", path.display(), number + 1);
+    for (path, text) in texts() {
+        for word in WORDS {
+            let found = lines_with(&text, word);
+            assert!(found.is_empty(), "{}: {word}: {found:?}", path.display());
+        }
+    }
+    assert_eq!(lines_with("sets\nAnew, and a renewal\nmanew", "anew").len(), 1);
+}
+
+#[test]
+fn names_are_those_of_the_field() {
+    let root = tools().parent().unwrap();
+    for folder in [root.join("src"), tools().join("src")] {
+        for path in files(&folder, ".rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (number, line) in text.lines().enumerate() {
+                let place = format!("{}:{}: {line}", path.display(), number + 1);
+                for (name, better) in NAMES {
+                    let taken = line.contains("fn taken") || line.contains("fn takes_");
+                    assert!(!line.contains(name) || taken, "{place}: say {better}");
+                }
+                let on_bool = line.trim_start().starts_with("true => ");
+                assert!(!on_bool, "{place}: if and else for a bool");
             }
         }
     }

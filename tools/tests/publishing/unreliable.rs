@@ -13,9 +13,9 @@ use crate::host::Host;
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Ends the connection after so many bytes of the body.
+    /// Ends the connection after this number of bytes of the body.
     Cut(usize),
-    /// Says that the body is so many bytes shorter than it is, and sends that.
+    /// Says that the body is this number of bytes shorter than it is, and sends that.
     Truncated(usize),
     /// Answers 200 with the whole file where a range was asked for.
     NoRanges,

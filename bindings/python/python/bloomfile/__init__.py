@@ -34,6 +34,7 @@ from ._errors import (
     AccessError,
     AmbiguousError,
     BadFileError,
+    BusyError,
     ClosedError,
     DamagedError,
     DifferentError,
@@ -50,7 +51,6 @@ from ._errors import (
     PoisonedError,
     SealedError,
     SecretError,
-    UnsettledError,
 )
 from ._reports import (
     Built,
@@ -72,6 +72,7 @@ __all__ = [
     "BadFileError",
     "Built",
     "BuiltPart",
+    "BusyError",
     "ClosedError",
     "Comparison",
     "DamagedError",
@@ -100,7 +101,6 @@ __all__ = [
     "SealedError",
     "SecretError",
     "Segment",
-    "UnsettledError",
     "Verification",
     "build",
     "compare",

@@ -43,7 +43,7 @@ class LockedError(Error):
     """Another process has the file open for writing."""
 
 
-class UnsettledError(Error):
+class BusyError(Error):
     """A writer changed the file each time it was read."""
 
 

@@ -29,7 +29,7 @@ enum Kind {
     Views,
     /// Binary of this length.
     Fixed(usize),
-    /// Whole numbers of so many bytes.
+    /// Whole numbers of this number of bytes.
     Integer { bytes: usize, signed: bool },
     /// Nothing but nulls.
     Null,

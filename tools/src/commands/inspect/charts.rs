@@ -59,7 +59,7 @@ pub(crate) fn page_maps(
     bloomfile::report::inspect_pages(path, |page| {
         // A writer may have appended a segment since.
         if let Some(map) = maps.get_mut(page.segment) {
-            map.take(&page);
+            map.add(&page);
         }
         ControlFlow::Continue(())
     })
@@ -74,7 +74,7 @@ pub(crate) fn page_maps(
 }
 
 impl PageMap {
-    fn take(&mut self, page: &PageInspection) {
+    fn add(&mut self, page: &PageInspection) {
         let fill = match self.many_keys {
             Some(many) => f64::from(page.ones) / many,
             None => page.fill(),
