@@ -49,10 +49,13 @@ fn kinds(keys: u64) -> Vec<(&'static str, Options)> {
         let each = keys.div_ceil(generations);
         options().capacity(each).generations(generations).rotate_after(each)
     };
+    // A little more than needed, so that no further segment is begun with the last keys.
+    let growing =
+        |segments: u32| options().capacity((keys + keys / 32).div_ceil((1 << segments) - 1)).grow();
     vec![
         ("plain", options().capacity(keys)),
-        ("growing, 4 segments", options().capacity(keys.div_ceil(15)).grow()),
-        ("growing, 10 segments", options().capacity(keys.div_ceil(1023)).grow()),
+        ("growing, 4 segments", growing(4)),
+        ("growing, 10 segments", growing(10)),
         ("rotating, 2 generations", rotating(2)),
         ("rotating, 8 generations", rotating(8)),
         ("plain, with the memory of counting", options().capacity(4 * keys)),

@@ -3,11 +3,10 @@
 use std::io;
 use std::ops::Range;
 
-use super::segments::{Active, SegmentSet};
 use crate::error::{Error, Result};
 use crate::format::{Extent, Slot, Superblock, region_count, region_places};
 use crate::geometry::Geometry;
-use crate::kernel::Cells;
+use crate::kernel::{Active, Cells, SegmentSet};
 use crate::storage::{FileMap, Map, ReadMedium};
 #[cfg(feature = "files")]
 use crate::storage::{FileMedium, Mapping, Medium};

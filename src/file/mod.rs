@@ -14,7 +14,6 @@ mod load;
 mod pages;
 mod replay;
 mod scan;
-mod segments;
 mod snapshot;
 
 pub(crate) use blocks::Blocks;
@@ -41,7 +40,6 @@ pub(crate) use load::{
 pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
 pub(crate) use replay::JournalContents;
 pub(crate) use scan::{PageCheck, check_pages, check_segment, recheck_pages, split_on_all_cores};
-pub(crate) use segments::{Active, SegmentSet};
 pub use snapshot::Health;
 pub(crate) use snapshot::{Headers, PAUSE, Snapshot, TRIES, TableCount, is_locked, retry_torn};
 

@@ -133,9 +133,25 @@ pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u
             _mm256_or_si256(_mm256_andnot_si256(line[0], low), _mm256_andnot_si256(line[1], high));
         return _mm256_testz_si256(off, off) != 0;
     }
-    // With one cell in each lane, shifting the line down to the cells takes fewer steps than
-    // comparing it with their bits.
-    let [low, high] = places::<ROWS>(hash);
+    // SAFETY: the caller's.
+    unsafe { holds(line, prepare(hash)) }
+}
+
+/// How far each word of a line of 8 rows is shifted to have the cell of its row in front.
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn prepare(hash: u64) -> Halves {
+    places::<8>(hash)
+}
+
+/// Whether the cells of 8 rows are on: with one cell in each lane, shifting the line down to the cells
+/// takes fewer steps than comparing it with their bits.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+unsafe fn holds(line: *const AtomicU64, [low, high]: Halves) -> bool {
     // SAFETY: the caller's.
     let line = unsafe { load(line) };
     let (low, high) = (_mm256_srlv_epi64(line[0], low), _mm256_srlv_epi64(line[1], high));

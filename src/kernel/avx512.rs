@@ -122,6 +122,36 @@ fn union(line: __m512i, bits: __m512i) -> __m512i {
     _mm512_or_si512(line, bits)
 }
 
+/// The cells of a hash in 8 rows as bits of a line.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+fn prepare(hash: u64) -> __m512i {
+    bits::<8>(hash)
+}
+
+/// Whether all bits of 8 rows are on in a line.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+unsafe fn holds(line: *const AtomicU64, bits: __m512i) -> bool {
+    let off: u32;
+    // SAFETY: reads 64 bytes from `line`, which the caller vouches for, and changes nothing else.
+    unsafe {
+        asm!(
+            "vptestnmq {mask}, {bits}, [{line}]",
+            "kmovw {off:e}, {mask}",
+            line = in(reg) line,
+            bits = in(zmm_reg) bits,
+            mask = out(kreg) _,
+            off = lateout(reg) off,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    off == 0
+}
+
 simd_functions!("avx512f,bmi2");
 
 /// Whether the cells of all rows are on.
@@ -133,6 +163,32 @@ simd_functions!("avx512f,bmi2");
 pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
     // SAFETY: the caller's.
     unsafe { missing::<ROWS>(line, hash) == 0 }
+}
+
+/// Whether the counters of 8 rows are above 0 (F-58). A row has four words, of which the top 2 bits of
+/// its product choose one and the next 4 bits the counter in it; so every line has two rows.
+///
+/// # Safety
+/// As for [`load`], with the 32 words of a block.
+#[inline]
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn counters_contain(block: *const AtomicU64, hash: u64) -> bool {
+    let products = products(hash, OF_8_ROWS);
+    // A permutation looks at the lowest 3 bits of an index: the word within a line, in which every
+    // second row is the upper half.
+    let halves = _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4);
+    let chosen = _mm512_and_si512(_mm512_srli_epi64::<30>(products), _mm512_set1_epi64(3));
+    let words = _mm512_or_si512(chosen, halves);
+    // SAFETY: the caller's.
+    let line = |number: usize| unsafe { load(block.add(number * LINE_WORDS)) };
+    let first = _mm512_permutexvar_epi64(words, line(0));
+    let second = _mm512_mask_permutexvar_epi64(first, 0b1100, words, line(1));
+    let third = _mm512_mask_permutexvar_epi64(second, 0b11_0000, words, line(2));
+    let all = _mm512_mask_permutexvar_epi64(third, 0b1100_0000, words, line(3));
+    // Four times the number of the counter, which a rotation takes modulo 64.
+    let shift = _mm512_and_si512(_mm512_srli_epi64::<24>(products), _mm512_set1_epi64(60));
+    let counters = _mm512_rorv_epi64(all, shift);
+    _mm512_testn_epi64_mask(counters, _mm512_set1_epi64(15)) == 0
 }
 
 /// What the functions in one piece multiply by, and compare with.

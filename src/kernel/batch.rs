@@ -15,7 +15,9 @@ impl<Q: Map> Cells<Q> {
     #[inline]
     pub(crate) fn contains_batch(&self, hash: impl FnMut(usize) -> u64, found: &mut [bool]) {
         match self.kernel {
-            Kernel::Counting => return self.counters_contain_batch(hash, found),
+            Kernel::Counting | Kernel::WideCounting => {
+                return self.counters_contain_batch(hash, found);
+            }
             Kernel::Sealed => {
                 return self.sealed().contains_batch(self.sealed_pages(), hash, found);
             }
@@ -44,7 +46,7 @@ impl<Q: Map> Cells<Q> {
     pub(crate) fn prefetch(&self, hash: u64) {
         match self.kernel {
             Kernel::Drawn => portable::prefetch_drawn(self, hash),
-            Kernel::Counting => self.prefetch_counters(hash),
+            Kernel::Counting | Kernel::WideCounting => self.prefetch_counters(hash),
             // Where a page has the words of a key stands in the page.
             Kernel::Sealed => {}
             _ => prefetch(self.line_pointer(hash)),

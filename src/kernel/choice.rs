@@ -44,6 +44,8 @@ pub(super) enum Kernel {
     Drawn,
     /// Counters, in any layout.
     Counting,
+    /// Counters in lines of 8 rows, with four lines in four registers.
+    WideCounting,
     /// Pages of equations.
     Sealed,
 }
@@ -77,6 +79,12 @@ impl Kernel {
         }
     }
 
+    /// The kernel for counters in registers, if there is one.
+    pub(super) fn wide_counting(geometry: &Geometry) -> Option<Self> {
+        let lines = (geometry.layout(), geometry.row_count()) == (Layout::Line, 8);
+        (lines && wide::found()).then_some(Kernel::WideCounting)
+    }
+
     /// The fast path of look-ups with this kernel.
     pub(super) fn fast_path(self) -> FastPath {
         match self {
@@ -89,7 +97,8 @@ impl Kernel {
     /// The best kernel for this processor that the environment allows.
     pub(super) fn choose(geometry: &Geometry) -> Self {
         if geometry.cell_kind() == CellKind::Counting {
-            return Kernel::Counting;
+            let wide = Instructions::allowed() == Instructions::Wide;
+            return Self::wide_counting(geometry).filter(|_| wide).unwrap_or(Kernel::Counting);
         }
         match Instructions::allowed() {
             Instructions::Portable => None,
@@ -125,7 +134,7 @@ macro_rules! with_kernel {
             // SAFETY: as above.
             Kernel::SimdLine4 => unsafe { simd::$name::<4>($($argument),*) },
             Kernel::PortableLine => $line,
-            Kernel::Drawn | Kernel::Counting => $drawn,
+            Kernel::Drawn | Kernel::Counting | Kernel::WideCounting => $drawn,
             Kernel::Sealed => unreachable!("a sealed filter has no cells"),
         }
     };

@@ -5,7 +5,8 @@
 /// be if they stood in one place.
 ///
 /// The module has `load` and `store` for a line, `bits` for the cells of a hash in one, `off` for the
-/// rows whose bits a line lacks, `union` of a line and bits, and `contains`.
+/// rows whose bits a line lacks, `union` of a line and bits, `contains`, and for 8 rows `prepare` and
+/// `holds`: what a look-up does before it knows the line, and after.
 macro_rules! simd_functions {
     ($features:literal) => {
         /// One bit for each row whose cell is off.
@@ -39,6 +40,23 @@ macro_rules! simd_functions {
                 // SAFETY: `line_pointer` points to a whole line.
                 |at, hash| found[at] = unsafe { contains::<ROWS>(cells.line_pointer(hash), hash) },
             );
+        }
+
+        /// Whether the cells of a hash are on in one of several regions with 8 rows, the last ones of
+        /// each slice first: what does not depend on the region is done once.
+        ///
+        /// # Safety
+        /// The processor has the instructions, and the regions have lines.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn contains_in_any(
+            newer: &[super::segments::Lines],
+            older: &[super::segments::Lines],
+            hash: u64,
+        ) -> bool {
+            let prepared = prepare(hash);
+            // SAFETY: `of` points to a whole line.
+            let holds = |lines: &super::segments::Lines| unsafe { holds(lines.of(hash), prepared) };
+            newer.iter().rev().any(holds) || older.iter().rev().any(holds)
         }
 
         /// [`Cells::turn_on`](super::Cells::turn_on), without its last part.

@@ -22,6 +22,7 @@ mod neon;
 mod none;
 mod portable;
 pub(crate) mod sealed;
+mod segments;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ use {avx2 as simd, avx512 as wide};
 
 pub(crate) use choice::FastPath;
 use choice::Kernel;
+pub(crate) use segments::{Active, HasCells, SegmentSet};
 
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES, reduce};
@@ -167,6 +169,7 @@ impl<Q: Map> Cells<Q> {
         match self.kernel {
             Kernel::WideLine8 => self.contains_wide(hash),
             Kernel::SimdLine8 => self.contains_simd(hash),
+            Kernel::WideCounting => self.counters_contain(hash),
             _ => self.contains_general(hash),
         }
     }
@@ -190,7 +193,7 @@ impl<Q: Map> Cells<Q> {
     #[inline]
     fn contains_general(&self, hash: u64) -> bool {
         match self.kernel {
-            Kernel::Counting => return self.counters_contain(hash),
+            Kernel::Counting => return self.counters_contain_general(hash),
             Kernel::Sealed => return self.sealed().contains(self.sealed_pages(), hash),
             _ => {}
         }
@@ -321,7 +324,7 @@ impl<Q: Map> Cells<Q> {
         before: impl FnOnce(u32),
         mut prepare: impl FnMut(usize),
     ) -> u32 {
-        if matches!(self.kernel, Kernel::Drawn | Kernel::Counting) {
+        if matches!(self.kernel, Kernel::Drawn | Kernel::Counting | Kernel::WideCounting) {
             let mask = portable::missing(self, hash);
             if mask != 0 {
                 before(mask);

@@ -168,7 +168,25 @@ fn folded([a, b, c, d]: Quarters) -> uint32x4_t {
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn contains<const ROWS: usize>(line: *const AtomicU64, hash: u64) -> bool {
     // SAFETY: the caller's.
-    vmaxvq_u32(folded(bits_off(bits::<ROWS>(hash), unsafe { load(line) }))) == 0
+    unsafe { holds(line, bits::<ROWS>(hash)) }
+}
+
+/// The cells of a hash in 8 rows as bits of a line.
+#[inline]
+#[target_feature(enable = "neon")]
+fn prepare(hash: u64) -> Quarters {
+    bits::<8>(hash)
+}
+
+/// Whether all bits are on in a line.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn holds(line: *const AtomicU64, bits: Quarters) -> bool {
+    // SAFETY: the caller's.
+    vmaxvq_u32(folded(bits_off(bits, unsafe { load(line) }))) == 0
 }
 
 /// [`contains`] with 8 rows, for a caller that has not looked for the line yet.

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::Cells;
+use super::segments::Lines;
 use crate::storage::Map;
 
 pub(super) const fn found() -> bool {
@@ -18,6 +19,14 @@ pub(super) unsafe fn contains_batch<const ROWS: usize>(
     _: impl FnMut(usize) -> u64,
     _: &mut [bool],
 ) {
+    unreachable!()
+}
+
+pub(super) unsafe fn contains_in_any(_: &[Lines], _: &[Lines], _: u64) -> bool {
+    unreachable!()
+}
+
+pub(super) unsafe fn counters_contain(_: *const AtomicU64, _: u64) -> bool {
     unreachable!()
 }
 

@@ -13,8 +13,7 @@ pub(super) const GROUP: u32 = 4;
 /// The cells of a hash within its line (F-55): they are a power of two per row, so the top bits of
 /// the product are the cell.
 #[inline(always)]
-pub(super) fn cell_in_line<Q: Map>(cells: &Cells<Q>, hash: u64, row: usize) -> usize {
-    let row_cells = cells.geometry.row_cells() as u32;
+pub(super) fn cell_in_line(row_cells: u32, hash: u64, row: usize) -> usize {
     let product = (hash as u32).wrapping_mul(LANE_MULTIPLIERS[row % LANE_MULTIPLIERS.len()]);
     row * row_cells as usize + (product >> (32 - row_cells.trailing_zeros())) as usize
 }
@@ -25,7 +24,7 @@ pub(super) fn line_contains<Q: Map>(cells: &Cells<Q>, hash: u64) -> bool {
     let start = cells.line(hash);
     let mut on = 1;
     for row in 0..cells.geometry.row_count() as usize {
-        let cell = cell_in_line(cells, hash, row);
+        let cell = cell_in_line(cells.geometry.row_cells() as u32, hash, row);
         debug_assert!(cell < 64 * LINE_WORDS);
         // SAFETY: a line has 512 cells, and the words hold all lines (`Cells::new`).
         let word = unsafe { cells.words.load_unchecked(start + cell / 64) };
@@ -113,7 +112,7 @@ pub(super) fn turn_on<Q: Map>(cells: &Cells<Q>, hash: u64, before: impl FnOnce(u
     let mut words: [u64; LINE_WORDS] = std::array::from_fn(|at| cells.words.load(start + at));
     let mut mask = 0;
     for row in 0..cells.geometry.row_count() as usize {
-        let cell = cell_in_line(cells, hash, row);
+        let cell = cell_in_line(cells.geometry.row_cells() as u32, hash, row);
         let bit = 1 << (cell % 64);
         mask |= u32::from(words[cell / 64] & bit == 0) << row;
         words[cell / 64] |= bit;

@@ -178,6 +178,64 @@ fn the_fast_path_hashes_and_answers_as_the_others_do() {
 }
 
 #[test]
+fn counters_are_looked_up_as_the_geometry_says() {
+    for (number, geometry) in geometries().into_iter().enumerate().step_by(3) {
+        let geometry = geometry.with_cells(CellKind::Counting);
+        for kernel in Kernel::wide_counting(&geometry).into_iter().chain([Kernel::Counting]) {
+            let cells = cells(geometry, kernel);
+            let hashes = hashes(number as u64);
+            // All counters of every second hash but one; and that one too of every fourth.
+            for (at, &hash) in hashes.iter().enumerate().step_by(2) {
+                let left_out = at as u32 % geometry.row_count();
+                let rows = 0..geometry.row_count();
+                for row in rows.filter(|&row| at % 4 == 0 || row != left_out) {
+                    let (word, shift) = counter_place(geometry.address(hash, row));
+                    cells.fetch_or(word, 1 << (shift + row % 4));
+                }
+            }
+            let mut found = vec![true; hashes.len()];
+            cells.contains_batch(|at| hashes[at], &mut found);
+            for (&hash, found) in hashes.iter().zip(found) {
+                let expected = cells.counters(hash).all(|counter| counter > 0);
+                let what = || format!("{geometry} {kernel:?} {hash:#x}");
+                assert_eq!(cells.contains(hash), expected, "{}", what());
+                assert_eq!(found, expected, "{} in a batch", what());
+            }
+        }
+    }
+}
+
+#[test]
+fn several_segments_answer_as_each_of_them() {
+    let regions = 5;
+    let line = |blocks| Geometry::line(8, blocks).unwrap();
+    let kernels = [Kernel::wide(&line(1)), Kernel::simd(&line(1)), Some(Kernel::PortableLine)];
+    for kernel in kernels.into_iter().flatten() {
+        for other in [kernel, Kernel::PortableLine] {
+            let segment = |region: u64| {
+                let kernel = if region == 2 { other } else { kernel };
+                let cells = cells(line(10 + region), kernel);
+                (0..100).for_each(|at| {
+                    cells.add(split_mix(region, at));
+                });
+                cells
+            };
+            let set = SegmentSet::new(segment(0), regions, Active { newest: 0, count: 1 });
+            (1..regions).for_each(|region| set.add(region, segment(region as u64)));
+            for (newest, count) in (0..regions).flat_map(|a| (1..=regions).map(move |b| (a, b))) {
+                set.activate(Active { newest, count });
+                let asked =
+                    (0..regions as u64 + 2).flat_map(|set| (0..100).map(move |at| (set, at)));
+                for hash in asked.map(|(set, at)| split_mix(set, at)) {
+                    let expected = set.newest_first().any(|cells| cells.contains(hash));
+                    assert_eq!(set.contains(hash), expected, "{kernel:?} {newest} {count}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn too_few_words_are_refused() {
     let geometry = Geometry::line(8, 65).unwrap();
     let map = FileMap::anonymous(PAGE_BYTES as usize).unwrap();

@@ -12,11 +12,13 @@ use super::open::track;
 #[cfg(feature = "files")]
 use super::watch::Watch;
 use crate::error::{Error, Result};
-#[cfg(feature = "files")]
-use crate::file::{Active, PAUSE, TRIES, load, map_segment};
 use crate::file::{PAGE_WORDS, SlotSignature};
 #[cfg(feature = "files")]
+use crate::file::{PAUSE, TRIES, load, map_segment};
+#[cfg(feature = "files")]
 use crate::format::Shape;
+#[cfg(feature = "files")]
+use crate::kernel::Active;
 use crate::kernel::Cells;
 #[cfg(feature = "files")]
 use crate::storage::Mapping;
@@ -167,19 +169,20 @@ impl Reader {
     /// is more to be done.
     #[inline(always)]
     pub(super) fn answer_checked(&self, hash: u64) -> Option<bool> {
-        let (signature, copies) = self.signature()?;
-        if copies && self.replayed.is_some() || !self.all_checked.load(Ordering::Acquire) {
+        if !self.all_checked.load(Ordering::Acquire)
+            || self.replayed.is_some() && self.signature()?.1
+        {
             return None;
         }
-        for region in self.segments.order() {
-            if self.segments.get(region).contains(hash) {
-                return Some(true);
-            }
+        let turn = self.segments.turn();
+        if self.segments.contains_at(turn, hash) {
+            return Some(true);
         }
-        // As for any look-up.
+        // As for any look-up. The segments are those of the slots that were seen last, and these are
+        // the ones in the file: in this order, because who reads other slots names their segments
+        // before it says that they were seen.
         fence(Ordering::Acquire);
-        let (now, _) = self.signature()?;
-        are_same(now, signature).then_some(false)
+        (self.signature().is_some() && self.segments.turn() == turn).then_some(false)
     }
 
     /// A batch in several segments: each segment is asked for all of them, with the memory of later

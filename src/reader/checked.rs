@@ -93,7 +93,7 @@ pub(super) struct CheckedPages {
     checker: Mutex<PageChecker>,
     /// The slots under which pages were [judged](Pages::judged).
     stamp: [[AtomicU64; 2]; 2],
-    /// Region 0, apart from the others, as in [`SegmentSet`](crate::file::SegmentSet).
+    /// Region 0, apart from the others, as in [`SegmentSet`](crate::kernel::SegmentSet).
     first: Pages,
     others: Box<[OnceLock<Pages>]>,
     /// Damaged pages by region and number, and whether they miss ones.

@@ -189,7 +189,16 @@ impl Reader {
         if self.simple {
             return self.segments.first.contains(hash) || !self.is_certain(hash);
         }
-        self.answer_checked(hash).unwrap_or_else(|| self.answer(hash).unwrap_or(true))
+        match self.answer_checked(hash) {
+            Some(found) => found,
+            None => self.contains_checking(hash),
+        }
+    }
+
+    /// A look-up that checks pages, reads slots or looks into copies first.
+    #[inline(never)]
+    fn contains_checking(&self, hash: u64) -> bool {
+        self.answer(hash).unwrap_or(true)
     }
 
     /// Whether each of many keys may be in: fills `found` with one answer per key.

@@ -49,6 +49,14 @@ impl Words {
         u64::from_le(self.atomic(word).load(Ordering::Relaxed))
     }
 
+    /// The words at some places, with one check for all where the places are constants.
+    #[inline(always)]
+    pub(crate) fn load_each<const N: usize>(&self, places: [usize; N]) -> [u64; N] {
+        assert!(places.iter().all(|&word| word < self.len()), "beyond the words");
+        // SAFETY: just checked.
+        places.map(|word| unsafe { self.load_unchecked(word) })
+    }
+
     /// As [`load`](Self::load), without a check.
     ///
     /// # Safety

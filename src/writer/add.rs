@@ -288,11 +288,7 @@ impl<M: Medium> Engine<M> {
         if self.simple {
             return self.segments.first.data.contains(hash);
         }
-        // All at once: a few segments take little longer than the slowest of them.
-        if self.segments.active().count > 1 {
-            self.segments.newest_first().for_each(|segment| segment.seen().prefetch(hash));
-        }
-        self.segments.any(|segment| segment.seen().contains(hash))
+        self.segments.contains(hash)
     }
 
     /// Whether many hashes may be in.

@@ -44,15 +44,14 @@ pub(crate) use worker::Background;
 
 use crate::error::{Error, Result};
 use crate::file::{
-    FilePages, JournalContents, Loaded, PageCheck, PageJudge, SegmentSet, check_pages, load_with,
-    read_table,
+    FilePages, JournalContents, Loaded, PageCheck, PageJudge, check_pages, load_with, read_table,
 };
 use crate::format::{
     BootId, PageEntry, Record, SLOT_BYTES, SLOT_OFFSETS, SLOTS_TO_CLOSE, SegmentRecord, Shape,
     Slot, State, Superblock, WhenFull, encode_metadata,
 };
 use crate::geometry::CellKind;
-use crate::kernel::FastPath;
+use crate::kernel::{FastPath, SegmentSet};
 use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused, Stripes, lock};
 

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use super::proof::Proof;
 use super::{Engine, Segment, Tables, lock};
 use crate::error::{Error, Result};
-use crate::file::{Active, SegmentSet};
 use crate::format::{
     Extent, MAX_SEGMENTS, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
     Superblock, encode_table, region_count, region_extent, region_places,
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
+use crate::kernel::{Active, SegmentSet};
 use crate::plan::{self, Plan};
 use crate::storage::{Medium, sabotage};
 use crate::sync::MutexGuard;

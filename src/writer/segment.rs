@@ -5,7 +5,7 @@ use super::proof::Effects;
 use crate::error::{Error, Result};
 use crate::format::Extent;
 use crate::geometry::{CellKind, Geometry};
-use crate::kernel::Cells;
+use crate::kernel::{Cells, HasCells};
 use crate::storage::{Map, Mapping, Medium, Usage};
 use crate::sync::{AtomicU64, Mutex, lock};
 
@@ -73,5 +73,14 @@ impl<M: Medium> Segment<M> {
             Some(current) => current.reset(&self.data).map_err(Error::io("map the data")),
             None => Ok(()),
         }
+    }
+}
+
+impl<M: Medium> HasCells for Segment<M> {
+    type Map = M::Map;
+
+    #[inline(always)]
+    fn cells(&self) -> &Cells<M::Map> {
+        self.seen()
     }
 }
