@@ -372,6 +372,15 @@ pub enum Error {
         expected: String,
     },
 
+    /// A delta that an open filter cannot take in.
+    #[error(
+        "the delta cannot be applied in place: {reason}; make a new file of it that takes the name of the old one (DeltaOperation::apply)"
+    )]
+    NotInPlace {
+        /// What stands against it.
+        reason: String,
+    },
+
     /// Two filters that cannot be combined.
     #[error("{parameter} differs: {left} and {right}; only filters built alike can be combined")]
     Incompatible {

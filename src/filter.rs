@@ -1,6 +1,8 @@
 //! A filter opened for reading and writing.
 
 mod batch;
+#[cfg(feature = "digest")]
+mod delta;
 mod figures;
 mod name;
 

@@ -11,7 +11,8 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use bloomfile::ranges::{
-    Answer, Explaining, Opening, RangeFile, RangeReader, Source, Step, Task, run,
+    Answer, AskFile, AskOpening, Explaining, Opening, RangeFile, RangeReader, Source, Step, Task,
+    run,
 };
 use bloomfile::report::{self, Health};
 use bloomfile::{CellKind, Error, Filter, Key, Options, ReadOptions, Reader, geometry::Geometry};
@@ -75,6 +76,14 @@ fn questions() -> Vec<String> {
     there.chain((0..1000).map(|number| format!("absent-{number}"))).collect()
 }
 
+fn open_to_ask(source: &Stored, key: Option<&Key>) -> bloomfile::Result<AskFile> {
+    let mut opening = AskOpening::new(source.length().unwrap());
+    if let Some(key) = key {
+        opening = opening.key(key);
+    }
+    run(opening, source)
+}
+
 fn same_answers(path: &Path, keys: &[impl AsRef<[u8]>], key: Option<&Key>) {
     let mut options = ReadOptions::new();
     if let Some(key) = key {
@@ -88,6 +97,14 @@ fn same_answers(path: &Path, keys: &[impl AsRef<[u8]>], key: Option<&Key>) {
         let expected = if mapped.contains(key) { Answer::Maybe } else { Answer::Absent };
         assert_eq!(answer, expected, "{} {:?}", path.display(), key.as_ref());
     }
+    let source = Stored::of(path);
+    let asked = open_to_ask(&source, key).unwrap();
+    assert_eq!(run(asked.ask(keys).unwrap(), &source).unwrap(), answers, "{}", path.display());
+    assert_eq!(asked.metadata(), mapped.metadata());
+    assert_eq!(
+        (asked.health(), asked.length()),
+        (ranges.file().health(), source.length().unwrap())
+    );
     run(ranges.file().load(), ranges.source()).unwrap();
     let read = ranges.source().calls.get();
     assert_eq!(ranges.ask(keys).unwrap(), answers, "{}", path.display());
@@ -227,6 +244,29 @@ fn little_is_read_of_a_large_file() {
     let calls = reader.source().calls.get();
     assert!(reader.contains("sheep").unwrap());
     assert_eq!(reader.source().calls.get(), calls);
+
+    // To ask alone: the headers; then the page, and the page of its entry.
+    let source = Stored::of(&path);
+    let file = open_to_ask(&source, None).unwrap();
+    assert_eq!((source.read.get(), source.calls.get()), (16_384, 1));
+    assert_eq!(run(file.ask(["sheep"]).unwrap(), &source).unwrap(), [Answer::Maybe]);
+    assert_eq!((source.read.get(), source.calls.get()), (16_384 + 2 * 4096, 3));
+}
+
+/// Keys in the same page and near to one another take one request.
+#[test]
+fn keys_share_pages_and_requests() {
+    let folder = Folder::in_memory();
+    let path = folder.build("keys", Geometry::line(8, 64 * 50).unwrap(), 0..20_000);
+    let source = Stored::of(&path);
+    let file = open_to_ask(&source, None).unwrap();
+    let (read, calls) = (source.read.get(), source.calls.get());
+    let keys: Vec<[u8; 8]> = (0..20_000u64).map(u64::to_le_bytes).collect();
+    let answers = run(file.ask(&keys).unwrap(), &source).unwrap();
+    assert!(answers.iter().all(|&answer| answer == Answer::Maybe));
+    // 50 pages of data, one of entries, and what is between them.
+    let (read, calls) = (source.read.get() - read, source.calls.get() - calls);
+    assert!(read <= 52 * 4096 && calls <= 2, "{read} bytes in {calls} requests");
 }
 
 #[test]
@@ -287,7 +327,16 @@ fn damage_anywhere_never_denies_a_key() {
             if round % 10 == 0 {
                 damaged.truncate(at);
             }
-            let reader = RangeReader::open_with(Stored::new(damaged), key_of(&path).as_ref());
+            let source = Stored::new(damaged);
+            let asked = open_to_ask(&source, key_of(&path).as_ref());
+            match asked.and_then(|file| run(file.ask(&keys)?, &source)) {
+                Err(error) => assert!(error.is_bad_file(), "{name}, byte {at}: {error}"),
+                Ok(answers) => {
+                    let absent = answers.iter().position(|answer| *answer == Answer::Absent);
+                    assert_eq!(absent, None, "{name}, byte {at}");
+                }
+            }
+            let reader = RangeReader::open_with(source, key_of(&path).as_ref());
             match reader.and_then(|reader| reader.ask(&keys)) {
                 Err(error) => {
                     assert!(error.is_bad_file(), "{name}, byte {at}: {error}");

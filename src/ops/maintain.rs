@@ -56,6 +56,31 @@ pub fn rotate(path: impl AsRef<Path>) -> Result<Rotation> {
     })
 }
 
+/// Applies a delta to a file where it is, as [`Filter::apply_delta`](crate::Filter::apply_delta) does,
+/// durably. A keyed file takes no secret for it.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name| folder.path().join(name);
+/// use bloomfile::{Filter, Options, Reader, ops};
+///
+/// Options::new().capacity(1000).false_positive_rate(0.01).create(at("old"))?.close()?;
+/// std::fs::copy(at("old"), at("new")).unwrap();
+/// let new = Filter::open(at("new"))?;
+/// new.add("sheep")?;
+/// new.close()?;
+/// ops::DeltaOperation::new().make(at("old"), at("new"), at("delta"))?;
+///
+/// let reader = Reader::open(at("old"))?;
+/// ops::apply_delta(at("delta"), at("old"))?;
+/// assert!(reader.contains("sheep"), "in the file that was open before");
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+#[cfg(feature = "digest")]
+pub fn apply_delta(delta: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<super::DeltaSummary> {
+    on_file(path.as_ref(), |engine| super::apply_in_place(engine, delta.as_ref()))
+}
+
 /// Opens a file for writing, does something with it and closes it.
 fn on_file<T>(path: &Path, work: impl FnOnce(&Engine<FileMedium>) -> Result<T>) -> Result<T> {
     let run = || {
@@ -64,5 +89,8 @@ fn on_file<T>(path: &Path, work: impl FnOnce(&Engine<FileMedium>) -> Result<T>) 
         engine.close()?;
         Ok(done)
     };
-    run().map_err(|error: Error| error.at(path))
+    run().map_err(|error: Error| match error.path() {
+        Some(_) => error,
+        None => error.at(path),
+    })
 }

@@ -35,6 +35,8 @@ pub use compare::{
     Comparison, Contents, PageComparison, PageRun, ParameterPair, Relation, compare_bytes,
 };
 #[cfg(all(feature = "digest", feature = "files"))]
+pub(crate) use delta::apply_in_place;
+#[cfg(all(feature = "digest", feature = "files"))]
 pub use delta::{DeltaOperation, DeltaSummary, inspect_delta};
 pub use derivation::{Derivation, InputSummary};
 #[cfg(feature = "files")]
@@ -47,6 +49,8 @@ pub use digest::{Digest, digest_bytes};
 pub use in_place::Absorbed;
 #[cfg(feature = "files")]
 pub(crate) use in_place::union_into;
+#[cfg(all(feature = "digest", feature = "files"))]
+pub use maintain::apply_delta;
 #[cfg(feature = "files")]
 pub use maintain::{Rotation, recover, rotate};
 pub use many::Readers;

@@ -1,5 +1,6 @@
 //! A file that was opened, and what its tasks share.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -29,7 +30,7 @@ pub(super) struct Shared {
     /// Superblock and slots as they were at opening.
     pub(super) headers: Vec<u8>,
     pub(super) snapshot: Snapshot,
-    /// Of each segment, the CRC of each page of its page table.
+    /// Of each segment, the CRC of each page of its page table; empty where no table was read.
     pub(super) tables: Vec<Vec<u32>>,
     /// The secret of a keyed file.
     pub(super) key: Option<Key>,
@@ -75,6 +76,11 @@ impl RangeFile {
         let (cache, held) = (Mutex::default(), OnceLock::new());
         let shared = Shared { length, headers, snapshot, tables, key, cache, held };
         RangeFile { shared: Arc::new(shared) }
+    }
+
+    /// The metadata pairs.
+    pub(super) fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.shared.snapshot.loaded.slot.metadata
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {

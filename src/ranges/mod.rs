@@ -40,7 +40,11 @@
 //! Where it cannot, as in a browser, a [`Task`] says which ranges it needs and goes on once it was
 //! given them: [`Opening`] makes a [`RangeFile`], which makes the tasks that ask and verify it;
 //! [`Explaining`] takes damaged files as well.
+//!
+//! For a few keys of a large file even its page tables are much: [`AskOpening`] reads the headers alone,
+//! and its [`AskFile`] of the tables the pages with the entries that it takes.
 
+mod ask_file;
 mod asking;
 mod cache;
 mod explaining;
@@ -56,6 +60,7 @@ mod verifying;
 use std::io;
 use std::ops::Range;
 
+pub use ask_file::{AskFile, AskOpening};
 pub use asking::{Answer, Asking};
 pub use explaining::Explaining;
 pub use file::RangeFile;

@@ -19,6 +19,9 @@ use crate::report::Health;
 /// What is read first: headers, and all of a small file.
 const FIRST: u64 = 64 << 10;
 
+/// The same for a file that is only asked: headers, and the first record of a journal.
+const FIRST_TO_ASK: u64 = 16 << 10;
+
 /// Bytes of a page table that are read at once.
 const CHUNK: u64 = 1 << 20;
 
@@ -30,6 +33,8 @@ pub struct Opening {
     key: Option<Key>,
     pieces: Pieces,
     stage: Stage,
+    /// Page tables are not read as a whole.
+    to_ask: bool,
     /// The headers of a first attempt that failed: a writer may have been changing them.
     failed: Option<Vec<u8>>,
 }
@@ -58,8 +63,14 @@ impl Opening {
             key: None,
             pieces: Pieces::new(length),
             stage: Stage::Headers,
+            to_ask: false,
             failed: None,
         }
+    }
+
+    /// As [`new`](Self::new), to be asked and nothing else.
+    pub(super) fn to_ask(length: u64) -> Self {
+        Opening { to_ask: true, ..Self::new(length) }
     }
 
     /// The secret of a keyed file. Without it the file is opened and can be inspected and verified,
@@ -73,7 +84,8 @@ impl Opening {
         loop {
             match &mut self.stage {
                 Stage::Headers => {
-                    let needed = self.pieces.need_one(0..FIRST);
+                    let first = if self.to_ask { FIRST_TO_ASK } else { FIRST };
+                    let needed = self.pieces.need_one(0..first);
                     if !needed.is_empty() {
                         return Ok(Step::Need(needed));
                     }
@@ -83,6 +95,11 @@ impl Opening {
                     };
                     if self.key.is_some() {
                         headers.loaded.superblock.hasher(self.key.as_ref())?;
+                    }
+                    if self.to_ask && !must_prove_itself(headers.health, &headers.loaded) {
+                        return Ok(Step::Done(
+                            self.finish(headers.with_counts(Vec::new()), Vec::new()),
+                        ));
                     }
                     let (counts, crcs, current) = (Vec::new(), Vec::new(), None);
                     self.stage = Stage::Tables(Box::new(Tables { headers, counts, crcs, current }));
@@ -97,10 +114,8 @@ impl Opening {
                     };
                     let Tables { headers, counts, crcs, .. } = *tables;
                     let snapshot = headers.with_counts(counts);
-                    let proof = must_prove_itself(&snapshot);
-                    let bytes = header_bytes(&self.pieces);
-                    let file = RangeFile::new(self.length, bytes, snapshot, crcs, self.key.take());
-                    self.pieces.clear();
+                    let proof = must_prove_itself(snapshot.health, &snapshot.loaded);
+                    let file = self.finish(snapshot, crcs);
                     if !proof {
                         return Ok(Step::Done(file));
                     }
@@ -119,6 +134,12 @@ impl Opening {
                 }
             }
         }
+    }
+
+    fn finish(&mut self, snapshot: Snapshot, crcs: Vec<Vec<u32>>) -> RangeFile {
+        let bytes = header_bytes(&self.pieces);
+        self.pieces.clear();
+        RangeFile::new(self.length, bytes, snapshot, crcs, self.key.take())
     }
 
     /// A writer that was changing slots and tables while they were read may be the reason for an
@@ -155,8 +176,8 @@ impl Task for Opening {
 }
 
 /// A clean slot beside a damaged one has to prove itself: the damaged one may be the newer (F-34).
-fn must_prove_itself(snapshot: &Snapshot) -> bool {
-    snapshot.health == Health::Clean && snapshot.loaded.other_slot_damaged
+fn must_prove_itself(health: Health, loaded: &crate::file::Loaded) -> bool {
+    health == Health::Clean && loaded.other_slot_damaged
 }
 
 /// Superblock and slots, as far as there are any.

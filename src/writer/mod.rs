@@ -33,6 +33,7 @@ mod tests;
 mod union;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -417,6 +418,16 @@ impl<M: Medium> Engine<M> {
             None => metadata.remove(key),
         };
         encode_metadata(&metadata)?;
+        committed.changed |= committed.slot.metadata != metadata;
+        committed.slot.metadata = metadata;
+        Ok(())
+    }
+
+    /// Sets all pairs of the metadata; durable with the next checkpoint.
+    pub(crate) fn replace_metadata(&self, metadata: BTreeMap<String, String>) -> Result<()> {
+        self.refuse_if_dead()?;
+        encode_metadata(&metadata)?;
+        let mut committed = lock(&self.committed);
         committed.changed |= committed.slot.metadata != metadata;
         committed.slot.metadata = metadata;
         Ok(())

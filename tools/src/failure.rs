@@ -82,6 +82,9 @@ pub(crate) fn explain(error: &bloomfile::Error) -> String {
         bloomfile::Error::Incompatible { .. } => {
             format!("{error}: with the same --capacity, --fpr, --layout and --seed")
         }
+        bloomfile::Error::NotInPlace { reason } => {
+            format!("the delta cannot be applied in place: {reason}; leave out --in-place")
+        }
         bloomfile::Error::KeyNeeded { .. } => {
             format!("{error} with --key-file KEY_FILE")
         }

@@ -10,6 +10,7 @@ mod output;
 mod pending;
 mod platform;
 mod publication;
+mod remote;
 mod text;
 mod units;
 

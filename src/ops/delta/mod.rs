@@ -1,9 +1,12 @@
 //! Deltas: what turns one version of a file into another, and clean copies of files.
 
 mod apply;
+mod in_place;
 mod make;
 mod outline;
 mod read;
+
+pub(crate) use in_place::apply_in_place;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,11 +1,12 @@
 //! `bloomfile check`: which keys may be present.
 
+mod asked;
+
 use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::Reader;
 use clap::Args;
 use serde::Serialize;
 
@@ -14,7 +15,9 @@ use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Key, Piece, Sink};
 use crate::options::{KeyListArgs, ReadArgs};
 use crate::output::{self, Printer};
+use crate::remote::{self, AskedFile};
 use crate::text;
+use asked::Asked;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -23,6 +26,12 @@ first. Of lines with fields the whole line is printed.
 
 Keys are read in the form that the file records: with letters in lower case, say, if it was built
 with --lower. An option that contradicts it is an error, because keys would seem to be absent.
+
+FILE and DELETED may be addresses: http://, https:// or s3:// (with the usual AWS_ variables), in a
+command that was built with the feature `network`. Then only headers are read, and for each key the
+page it falls on, which is checked; what keys have in common comes once. An address that ends in a
+slash is a publication, of which the current snapshot is asked. If the file is replaced in between,
+keys are asked again in the new one.
 
 With --except a key counts as present when FILE may hold it and DELETED does not. Then absent is no
 longer certain: where DELETED says \"maybe\" wrongly, a key that is present and was never deleted
@@ -37,9 +46,10 @@ Examples:
   bloomfile check seen.bloom --from access.log --field 1 --whitespace
   bloomfile check seen.bloom --from hosts.csv --csv --field host
   bloomfile check seen.bloom --from events.jsonl --json-field client.ip --answers
-  bloomfile check seen.bloom --except deleted.bloom example.org")]
+  bloomfile check seen.bloom --except deleted.bloom example.org
+  bloomfile check https://example.org/seen.bloom example.org")]
 pub(crate) struct CheckArgs {
-    /// The filter
+    /// The filter: a file, or its address
     pub(crate) file: PathBuf,
 
     #[command(flatten)]
@@ -99,12 +109,18 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
     }
     let inputs = &args.keys.inputs;
     let options = args.read.options()?;
-    let open = |path: &PathBuf| options.open(path).map_err(Failure::file(path));
+    let open = |path: &PathBuf| match remote::address(path) {
+        Some(address) => {
+            let file = AskedFile::open(address, args.read.remote_key(address)?)?;
+            Ok(Asked::There(Box::new(file)))
+        }
+        None => options.open(path).map(Box::new).map(Asked::Here).map_err(Failure::file(path)),
+    };
     let reader = open(&args.file)?;
     let deleted = args.except.as_ref().map(open).transpose()?;
-    let form = key_form::for_file(&args.file, reader.metadata(), inputs)?;
+    let form = key_form::for_file(&args.file, &reader.metadata(), inputs)?;
     if let (Some(deleted), Some(path)) = (&deleted, &args.except) {
-        let other = key_form::for_file(path, deleted.metadata(), inputs)?;
+        let other = key_form::for_file(path, &deleted.metadata(), inputs)?;
         if other != form {
             let message = "records another form of keys, so that it holds other keys of the same \
                            texts; give --no-form and the options for the form that both have";
@@ -130,6 +146,9 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         counts: Counts::default(),
     };
+    for filter in [Some(&checking.reader), checking.deleted.as_ref()].into_iter().flatten() {
+        filter.prepare(&sources, &format)?;
+    }
     keys::visit(&sources, &format, args.quiet, &mut checking)?;
     checking.pause()?;
     // Without a check beforehand: every key of a damaged page was taken for present.
@@ -139,9 +158,9 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
     ];
     for (reader, path) in readers {
         if let (Some(reader), Some(path)) = (reader, path)
-            && let Some(damage) = reader.damage()
+            && let Some(damage) = reader.damage(path)
         {
-            return Err(Failure::file(path)(damage));
+            return Err(damage);
         }
     }
     checking.finish()
@@ -162,9 +181,9 @@ enum Show {
 
 /// Looks keys up and prints what is asked for.
 struct Checking {
-    reader: Reader,
+    reader: Asked,
     /// Holds the keys that count as absent all the same.
-    deleted: Option<Reader>,
+    deleted: Option<Asked>,
     show: Show,
     /// The absent keys are of interest rather than the others.
     absent: bool,
@@ -187,6 +206,8 @@ struct Checked {
     /// What is to be printed.
     text: Vec<u8>,
     counts: Counts,
+    /// Why no more of them could be looked up.
+    failure: Option<Failure>,
 }
 
 impl Checking {
@@ -203,9 +224,6 @@ impl Checking {
         Ok(if self.succeeded() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_ABSENT) })
     }
 }
-
-/// Keys looked up together.
-const BATCH: usize = 512;
 
 /// The records looked up together, the hashes of their keys and the answers.
 #[derive(Default)]
@@ -239,13 +257,10 @@ impl Checking {
     }
 
     /// Looks up the records of a batch.
-    fn look_up(&self, batch: &mut Batch<'_>, to: &mut Checked) {
-        self.reader.contains_hash_batch(&batch.hashes, &mut batch.found);
+    fn look_up(&self, batch: &mut Batch<'_>, to: &mut Checked) -> Result<()> {
+        self.reader.may_hold(&batch.hashes, &mut batch.found)?;
         if let Some(deleted) = &self.deleted {
-            for (found, &hash) in batch.found.iter_mut().zip(&batch.deleted_hashes) {
-                // A "maybe" that damage makes says nothing of the key.
-                *found = *found && !matches!(deleted.try_contains_hash(hash), Ok(true));
-            }
+            deleted.take_out(&batch.deleted_hashes, &mut batch.found)?;
         }
         let mut start = 0;
         for (record, &end) in batch.records.iter().zip(&batch.key_ends) {
@@ -280,6 +295,7 @@ impl Checking {
             }
             start = end;
         }
+        Ok(())
     }
 }
 
@@ -288,12 +304,13 @@ impl Sink for Checking {
 
     fn work(&self, piece: &mut Piece<'_>) -> Checked {
         let hasher = self.reader.hasher();
-        let deleted = self.deleted.as_ref().map(Reader::hasher);
+        let deleted = self.deleted.as_ref().map(Asked::hasher);
+        let size = self.reader.batch();
         let mut batch = Batch::default();
         let mut checked = Checked::default();
         loop {
             batch.clear();
-            while batch.hashes.len() < BATCH || !piece.is_at_record_end() {
+            while batch.hashes.len() < size || !piece.is_at_record_end() {
                 let Some(Key { record, text, bytes }) = piece.next() else { break };
                 let hash = hasher.hash(bytes);
                 batch.hashes.push(hash);
@@ -309,8 +326,11 @@ impl Sink for Checking {
                     batch.key_ends.push(batch.hashes.len());
                 }
             }
-            let is_last = batch.hashes.len() < BATCH;
-            self.look_up(&mut batch, &mut checked);
+            let is_last = batch.hashes.len() < size;
+            if let Err(failure) = self.look_up(&mut batch, &mut checked) {
+                checked.failure = Some(failure);
+                return checked;
+            }
             if is_last || self.is_decided(&checked.counts) {
                 return checked;
             }
@@ -321,6 +341,10 @@ impl Sink for Checking {
         self.out.write_all(&checked.text).map_err(Failure::output)?;
         self.counts.present += checked.counts.present;
         self.counts.missing += checked.counts.missing;
+        if let Some(failure) = checked.failure {
+            self.pause()?;
+            return Err(failure);
+        }
         let decided = self.is_decided(&self.counts);
         Ok(if decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }

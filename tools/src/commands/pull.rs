@@ -1,5 +1,7 @@
 //! `bloomfile pull`: a published filter, and what changed in it since.
 
+mod manifest;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,15 +14,10 @@ use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::publication::{
-    Delta, Downloads, MANIFEST, MOST_MANIFEST_BYTES, Manifest, PUBLISHED, SIGNATURE, Source,
-    Trouble, Verifier, head_of,
+    Delta, Downloads, Manifest, PUBLISHED, Source, Trouble, Verifier, head_of,
 };
 use crate::{output, text, units};
-
-/// How often the manifest is read again: its signature may be that of the next one, and files may be
-/// gone that it names.
-const MANIFESTS: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(300);
+use manifest::{Known, MANIFESTS, PAUSE, fetch_manifest};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -28,7 +25,8 @@ Reads the manifest and takes the cheapest way from FILE, if it is there, to the 
 nothing, deltas, or the whole snapshot. Everything is verified before it takes the name of FILE;
 programs that have the old file open keep it, and readers of the library can follow. What was cut off
 goes on where it was. SOURCE is a folder, or with the feature `network` an address that begins with
-http://, https:// or s3:// (with the usual AWS_ variables).
+http://, https:// or s3:// (with the usual AWS_ variables). SSL_CERT_FILE names the certificates that
+are trusted, if not the usual ones. With --every a manifest that did not change is not sent again.
 
 Exit status: 0 changed, 1 already current, 2 error: FILE is as it was.
 
@@ -84,9 +82,10 @@ struct Local {
 pub(super) fn run(args: &PullArgs) -> Result<ExitCode> {
     let verifier = args.verify_key.as_deref().map(Verifier::new).transpose()?;
     let source = Source::open(&args.source)?;
-    let Some(every) = args.every else { return pull(args, &source, verifier.as_ref()) };
+    let mut last = None;
+    let Some(every) = args.every else { return pull(args, &source, verifier.as_ref(), &mut last) };
     loop {
-        if let Err(failure) = pull(args, &source, verifier.as_ref()) {
+        if let Err(failure) = pull(args, &source, verifier.as_ref(), &mut last) {
             if matches!(failure, Failure::ClosedPipe) {
                 return Err(failure);
             }
@@ -96,13 +95,18 @@ pub(super) fn run(args: &PullArgs) -> Result<ExitCode> {
     }
 }
 
-fn pull(args: &PullArgs, source: &Source, verifier: Option<&Verifier>) -> Result<ExitCode> {
+fn pull(
+    args: &PullArgs,
+    source: &Source,
+    verifier: Option<&Verifier>,
+    last: &mut Option<Known>,
+) -> Result<ExitCode> {
     let mut downloads = Downloads::new(source, &args.file, args.print.quiet);
     let about = |message: String| Failure::about(text::key(args.source.as_bytes()), message);
     let mut tries = 0;
     let (manifest, way, from) = loop {
         tries += 1;
-        let manifest = fetch_manifest(&mut downloads, verifier).map_err(about)?;
+        let manifest = fetch_manifest(&mut downloads, verifier, last).map_err(about)?;
         let local = look_at(&args.file)?;
         refuse_older(args, local.as_ref(), &manifest)?;
         let from = local.as_ref().and_then(|local| version_of(local, &args.file, &manifest));
@@ -141,34 +145,6 @@ impl From<Trouble> for Stopped {
             Stopped::Failed(Failure::new(trouble.message))
         }
     }
-}
-
-fn fetch_manifest(
-    downloads: &mut Downloads<'_>,
-    verifier: Option<&Verifier>,
-) -> Result<Manifest, String> {
-    let mut tries = 0;
-    let bytes = loop {
-        tries += 1;
-        let bytes = downloads.small(MANIFEST, MOST_MANIFEST_BYTES).map_err(|it| it.message)?;
-        let Some(verifier) = verifier else { break bytes };
-        let signature = downloads.small(SIGNATURE, MOST_MANIFEST_BYTES).map_err(|trouble| {
-            if trouble.missing {
-                format!("{MANIFEST} is not signed, and --verify-key asks for a signature")
-            } else {
-                trouble.message
-            }
-        })?;
-        match verifier.verify(&bytes, &signature) {
-            Ok(()) => break bytes,
-            // Between the two files another version may have been published.
-            Err(_) if tries < MANIFESTS => std::thread::sleep(PAUSE),
-            Err(reason) => {
-                return Err(format!("{MANIFEST} is not signed with the key given: {reason}"));
-            }
-        }
-    };
-    Manifest::decode(&bytes).map_err(|reason| format!("{MANIFEST} {reason}"))
 }
 
 /// What is there; `None` if nothing is.

@@ -16,7 +16,8 @@ pub(crate) use shape::ShapeArgs;
 use bloomfile::{ReadOptions, reader::Access};
 use clap::Args;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::text;
 
 /// In what form the result is printed.
 #[derive(Args, Debug)]
@@ -62,6 +63,16 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
+    /// The secret for a file that is not here, and is read by ranges.
+    pub(crate) fn remote_key(&self, address: &str) -> Result<Option<bloomfile::Key>> {
+        if self.memory {
+            let message =
+                "is not here: only the pages that answers need are read; leave out --memory";
+            return Err(Failure::about(text::key(address.as_bytes()), message));
+        }
+        self.secret.key()
+    }
+
     /// The library's options for it.
     pub(crate) fn options(&self) -> Result<ReadOptions> {
         let access = if self.memory { Access::Memory } else { Access::Mapped };

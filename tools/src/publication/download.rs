@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::source::Small;
 use super::{Item, Source, Trouble, hex};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
@@ -60,16 +61,21 @@ impl<'a> Downloads<'a> {
         name.into()
     }
 
-    /// A small file.
-    pub(crate) fn small(&mut self, name: &str, most: u64) -> Result<Vec<u8>, Trouble> {
+    /// A small file with its tag; `None` if it still has the one that is known.
+    pub(crate) fn small(
+        &mut self,
+        name: &str,
+        most: u64,
+        known: Option<&str>,
+    ) -> Result<Option<Small>, Trouble> {
         let mut tries = 0;
         loop {
-            match self.source.get_all(name, most) {
-                Ok(bytes) => {
-                    self.transferred += bytes.len() as u64;
-                    return Ok(bytes);
+            match self.source.get_all_unless(name, most, known) {
+                Ok(found) => {
+                    self.transferred += found.as_ref().map_or(0, |small| small.bytes.len() as u64);
+                    return Ok(found);
                 }
-                Err(trouble) => pause_or_fail(trouble, &mut tries)?,
+                Err(trouble) => pause_or_fail(trouble, &mut tries, TRIES)?,
             }
         }
     }
@@ -120,9 +126,9 @@ impl<'a> Downloads<'a> {
                 Ok(came) if came > 0 => tries = 0,
                 Ok(_) => {
                     let message = format!("{} was cut short", item.name);
-                    pause_or_fail(Trouble::transient(message), &mut tries)?;
+                    pause_or_fail(Trouble::transient(message), &mut tries, TRIES)?;
                 }
-                Err(trouble) => pause_or_fail(trouble, &mut tries)?,
+                Err(trouble) => pause_or_fail(trouble, &mut tries, TRIES)?,
             }
         }
     }
@@ -190,9 +196,9 @@ impl<'a> Downloads<'a> {
 }
 
 /// Waits before another try, unless that is of no use.
-fn pause_or_fail(trouble: Trouble, tries: &mut u32) -> Result<(), Trouble> {
+pub(crate) fn pause_or_fail(trouble: Trouble, tries: &mut u32, most: u32) -> Result<(), Trouble> {
     *tries += 1;
-    if !trouble.transient || *tries >= TRIES {
+    if !trouble.transient || *tries >= most {
         return Err(trouble);
     }
     let pause = PAUSE * 2u32.pow(*tries - 1);

@@ -7,7 +7,11 @@ mod http;
 mod signature;
 mod source;
 
+#[cfg(feature = "network")]
+pub(crate) use download::pause_or_fail;
 pub(crate) use download::{Downloads, sha256_file};
+#[cfg(feature = "network")]
+pub(crate) use http::{Tag, Web};
 pub(crate) use signature::{Signer, Verifier};
 pub(crate) use source::{Source, Trouble};
 

@@ -15,19 +15,43 @@ pub(crate) struct Trouble {
     pub(crate) transient: bool,
     /// There is no such file: it may have been removed since the manifest was read.
     pub(crate) missing: bool,
+    /// The file is another one than it was.
+    #[cfg(feature = "network")]
+    pub(crate) changed: bool,
 }
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Trouble {}
 
 impl Trouble {
     pub(crate) fn permanent(message: impl Into<String>) -> Self {
-        Trouble { message: message.into(), transient: false, missing: false }
+        Trouble {
+            message: message.into(),
+            transient: false,
+            missing: false,
+            #[cfg(feature = "network")]
+            changed: false,
+        }
     }
 
     pub(crate) fn transient(message: impl Into<String>) -> Self {
-        Trouble { message: message.into(), transient: true, missing: false }
+        Trouble { transient: true, ..Self::permanent(message) }
     }
 
     pub(crate) fn missing(message: impl Into<String>) -> Self {
-        Trouble { message: message.into(), transient: false, missing: true }
+        Trouble { missing: true, ..Self::permanent(message) }
+    }
+}
+
+#[cfg(feature = "network")]
+impl Trouble {
+    pub(crate) fn changed(message: impl Into<String>) -> Self {
+        Trouble { changed: true, ..Self::permanent(message) }
     }
 }
 
@@ -37,7 +61,16 @@ pub(crate) struct Answer {
     pub(crate) start: u64,
     /// The length of the whole file, where the source tells.
     pub(crate) total: Option<u64>,
+    /// What tells this version of the file from others.
+    pub(crate) tag: Option<String>,
     pub(crate) body: Box<dyn Read>,
+}
+
+/// A small file.
+pub(crate) struct Small {
+    pub(crate) bytes: Vec<u8>,
+    /// What tells this version of it from others.
+    pub(crate) tag: Option<String>,
 }
 
 /// Where a publication is.
@@ -92,16 +125,33 @@ impl Source {
                 let mut file = File::open(&path).map_err(trouble)?;
                 let total = file.metadata().map_err(trouble)?.len();
                 file.seek(SeekFrom::Start(from)).map_err(trouble)?;
-                Ok(Answer { start: from, total: Some(total), body: Box::new(file) })
+                Ok(Answer { start: from, total: Some(total), tag: None, body: Box::new(file) })
             }
             #[cfg(feature = "network")]
             Source::Web(web) => web.get(name, from),
         }
     }
 
-    /// All of a small file.
-    pub(crate) fn get_all(&self, name: &str, most: u64) -> Result<Vec<u8>, Trouble> {
-        let answer = self.get(name, 0)?;
+    /// As [`get`](Self::get) from the first byte on, or `None` if the file has the tag that is known.
+    fn get_unless(&self, name: &str, known: Option<&str>) -> Result<Option<Answer>, Trouble> {
+        match self {
+            #[cfg(feature = "network")]
+            Source::Web(web) => web.get_unless(name, 0, known),
+            Source::Folder(_) => {
+                debug_assert!(known.is_none(), "files of folders have no tags");
+                self.get(name, 0).map(Some)
+            }
+        }
+    }
+
+    /// All of a small file, with its tag; `None` if it still has the one that is known.
+    pub(crate) fn get_all_unless(
+        &self,
+        name: &str,
+        most: u64,
+        known: Option<&str>,
+    ) -> Result<Option<Small>, Trouble> {
+        let Some(answer) = self.get_unless(name, known)? else { return Ok(None) };
         let mut bytes = Vec::new();
         let read = answer.body.take(most + 1).read_to_end(&mut bytes);
         read.map_err(|error| Trouble::transient(format!("{name} was cut short: {error}")))?;
@@ -111,6 +161,15 @@ impl Source {
         if answer.total.is_some_and(|total| total != bytes.len() as u64) {
             return Err(Trouble::transient(format!("{name} was cut short")));
         }
-        Ok(bytes)
+        Ok(Some(Small { bytes, tag: answer.tag }))
+    }
+
+    /// All of a small file.
+    #[cfg(feature = "network")]
+    pub(crate) fn get_all(&self, name: &str, most: u64) -> Result<Vec<u8>, Trouble> {
+        let found = self.get_all_unless(name, most, None)?;
+        found
+            .map(|small| small.bytes)
+            .ok_or_else(|| Trouble::permanent(format!("{name} did not come")))
     }
 }

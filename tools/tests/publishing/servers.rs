@@ -33,16 +33,24 @@ fn answers(port: u16, child: &mut Child) -> bool {
     })
 }
 
-fn nginx(host: &Host, port: u16) -> Option<Running> {
+/// nginx on two ports; the second, with a certificate, if there is one.
+fn nginx(host: &Host, port: u16, secure: Option<u16>) -> Option<Running> {
     let folder = host.path("");
     let folder = folder.display();
+    let secure = secure.map(|port| {
+        format!(
+            "listen 127.0.0.1:{port} ssl; ssl_certificate {folder}/cert.pem; \
+             ssl_certificate_key {folder}/key.pem;"
+        )
+    });
+    let secure = secure.unwrap_or_default();
     let configuration = format!(
         "daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n\
          events {{}}\n\
          http {{ log_format plain '$uri $status $body_bytes_sent'; access_log {folder}/access.log plain;\n\
          client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;\n\
          uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;\n\
-         server {{ listen 127.0.0.1:{port}; root {folder}/site; }} }}\n"
+         server {{ listen 127.0.0.1:{port}; {secure} root {folder}/site; }} }}\n"
     );
     std::fs::write(host.path("nginx.conf"), configuration).unwrap();
     let mut command = Command::new("nginx");
@@ -65,7 +73,7 @@ fn nginx_serves_a_publication() {
     let host = Host::new();
     host.publish();
     let port = free_port();
-    let Some(server) = nginx(&host, port) else {
+    let Some(server) = nginx(&host, port, None) else {
         return eprintln!("skipped: pulling from nginx, which is not installed");
     };
     let url = format!("http://127.0.0.1:{port}");
@@ -102,11 +110,147 @@ fn nginx_serves_a_publication() {
         host.command(&format!("pull {url} pulled.bloom")).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(800));
     assert!(child.try_wait().unwrap().is_none(), "it tries again");
-    let server = nginx(&host, port).unwrap();
+    let server = nginx(&host, port, None).unwrap();
     assert!(child.wait().unwrap().success(), "and goes on when the server is back");
     assert!(std::fs::read(host.path("pulled.bloom")).unwrap() != old);
     host.is_current();
     drop(server);
+}
+
+/// Keys are asked where the file is: what is read of it, by the server's log.
+#[test]
+fn nginx_serves_a_file_that_is_asked() {
+    let host = Host::new();
+    host.publish();
+    let port = free_port();
+    let Some(_server) = nginx(&host, port, None) else {
+        return eprintln!("skipped: asking a file behind nginx, which is not installed");
+    };
+    let name = host.snapshot().file_name().unwrap().to_str().unwrap().to_owned();
+    let url = format!("http://127.0.0.1:{port}/{name}");
+    let length = std::fs::metadata(host.snapshot()).unwrap().len();
+    logged(&host);
+    assert_eq!(host.run(&format!("check {url} 0")).ends(0).out, "0\n");
+    let one = logged(&host);
+    assert!(one <= 16_384 + 2 * 4096, "{one}");
+    let keys: String = (0..100).map(|key| format!(" {key}")).collect();
+    host.run(&format!("check -q --all {url}{keys}")).ends(0);
+    let hundred = logged(&host);
+    assert!(hundred < length, "{hundred}");
+    host.run(&format!("check -q {url} absent")).ends(1);
+    let publication = format!("http://127.0.0.1:{port}/");
+    host.run(&format!("check -q {publication} 0")).ends(0);
+    logged(&host);
+    let there = host.run(&format!("inspect --json {url}")).ends(0).json();
+    let inspected = logged(&host);
+    let tables = 8 * length / 4096;
+    assert!(inspected <= (64 << 10) + tables + 4096, "{inspected}");
+    assert_eq!(there["file_bytes"], json!(length));
+    println!(
+        "of {length} bytes: a key {one}, 100 keys {hundred}, inspect {inspected}, as nginx counts"
+    );
+    let ran = host.run(&format!("check {publication}none.bloom 0")).ends(2);
+    assert!(ran.err.contains("is not there (404"), "{}", ran.err);
+    // The file is replaced under the same name, again and again, while it is asked.
+    std::fs::copy(host.snapshot(), host.path("site/asked.bloom")).unwrap();
+    host.add(20_000, 20_000);
+    let replaced = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !replaced.load(std::sync::atomic::Ordering::Relaxed) {
+                for file in [host.path("live.bloom"), host.snapshot()] {
+                    std::fs::copy(file, host.path("next.bloom")).unwrap();
+                    std::fs::rename(host.path("next.bloom"), host.path("site/asked.bloom"))
+                        .unwrap();
+                    std::thread::sleep(Duration::from_millis(150));
+                }
+            }
+        });
+        for _ in 0..10 {
+            // Keys that are in both.
+            let keys: String = (0..60).map(|key| format!(" {}", key * 331)).collect();
+            host.run(&format!("check -q --all {publication}asked.bloom{keys}")).ends(0);
+        }
+        replaced.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// A certificate that only a variable tells of is trusted by it, and refused without it.
+#[test]
+fn nginx_with_a_certificate_of_its_own() {
+    let host = Host::new();
+    host.publish();
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=bloomfile test", "-keyout"])
+        .arg(host.path("key.pem"))
+        .arg("-out")
+        .arg(host.path("cert.pem"))
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        return eprintln!("skipped: pulling by https, which needs openssl for a certificate");
+    }
+    let (port, secure) = (free_port(), free_port());
+    let Some(_server) = nginx(&host, port, Some(secure)) else {
+        return eprintln!("skipped: pulling by https from nginx, which is not installed");
+    };
+    let url = format!("https://127.0.0.1:{secure}");
+    let run = |arguments: &str, certificates: Option<&str>| -> crate::host::Ran {
+        let mut command = host.command(arguments);
+        command.env_remove("SSL_CERT_FILE");
+        if let Some(name) = certificates {
+            command.env("SSL_CERT_FILE", name);
+        }
+        command.output().unwrap().into()
+    };
+    run(&format!("pull -q {url} pulled.bloom"), Some("cert.pem")).ends(0);
+    host.is_current();
+    let name = host.snapshot().file_name().unwrap().to_str().unwrap().to_owned();
+    run(&format!("check -q {url}/{name} 0"), Some("cert.pem")).ends(0);
+    std::fs::write(host.path("none.pem"), "nothing").unwrap();
+    for (certificates, message) in [
+        (None, "certificate"),
+        (Some("none.pem"), "there is no certificate in it"),
+        (Some("missing.pem"), "SSL_CERT_FILE, missing.pem, cannot be used"),
+    ] {
+        let ran = run(&format!("check {url}/{name} 0"), certificates).ends(2);
+        assert!(ran.err.contains(message), "{}", ran.err);
+        assert_eq!(ran.out, "");
+    }
+}
+
+/// With `--every` a manifest comes again only when it changed.
+#[test]
+fn a_manifest_that_did_not_change_costs_nothing() {
+    let host = Host::new();
+    host.publish();
+    let port = free_port();
+    let Some(_server) = nginx(&host, port, None) else {
+        return eprintln!("skipped: pulling from nginx again and again, which is not installed");
+    };
+    let mut command =
+        host.command(&format!("pull --json --every 1s http://127.0.0.1:{port} pulled.bloom"));
+    let mut child = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let output = child.0.stdout.take().unwrap();
+    let mut pulls = serde_json::Deserializer::from_reader(output).into_iter::<Value>();
+    let mut pull = || -> (String, u64) {
+        let ran = pulls.next().unwrap().unwrap();
+        (ran["way"].as_str().unwrap().into(), ran["transferred_bytes"].as_u64().unwrap())
+    };
+    assert_eq!(pull().0, "snapshot");
+    logged(&host);
+    for _ in 0..2 {
+        assert_eq!(pull(), ("current".into(), 0));
+    }
+    assert_eq!(logged(&host), 0, "the server answers 304, without a body");
+    host.publish_more(1);
+    let (way, bytes) = std::iter::repeat_with(&mut pull).find(|(way, _)| way != "current").unwrap();
+    assert_eq!(way, "deltas");
+    assert!(bytes > 1_000, "{bytes}");
+    assert_eq!(pull(), ("current".into(), 0));
+    host.is_current();
 }
 
 /// A request to the object store, which asks for a signature and takes any.
@@ -158,12 +302,7 @@ fn an_object_store_serves_a_publication() {
     upload(port, &host.path("site"));
     let pull = |code: i32| -> Value {
         let mut command = host.command("pull --json s3://bucket/some/folder pulled.bloom");
-        command
-            .env("AWS_ENDPOINT", format!("http://127.0.0.1:{port}"))
-            .env("AWS_ACCESS_KEY_ID", "testing")
-            .env("AWS_SECRET_ACCESS_KEY", "testing")
-            .env("AWS_REGION", "us-east-1");
-        crate::host::Ran::from(command.output().unwrap()).ends(code).json()
+        crate::host::Ran::from(store(&mut command, port).output().unwrap()).ends(code).json()
     };
     assert_eq!(pull(0)["way"], "snapshot");
     host.is_current();
@@ -181,4 +320,44 @@ fn an_object_store_serves_a_publication() {
     let ran = pull(0);
     assert!(ran["transferred_bytes"].as_u64().unwrap() < bytes.len() as u64 - 900_000);
     host.is_current();
+    // Asked where it is.
+    let run = |arguments: &str| -> crate::host::Ran {
+        store(&mut host.command(arguments), port).output().unwrap().into()
+    };
+    let name = host.snapshot().file_name().unwrap().to_str().unwrap().to_owned();
+    let object = format!("s3://bucket/some/folder/{name}");
+    assert_eq!(run(&format!("check {object} 0 absent 5")).ends(0).out, "0\n5\n");
+    run("check -q s3://bucket/some/folder/ 0").ends(0);
+    let there = run(&format!("inspect --json {object}")).ends(0).json();
+    assert_eq!(there["file_bytes"], json!(bytes.len()));
+    let ran = run("check s3://bucket/none.bloom 0").ends(2);
+    assert!(ran.err.contains("is not there (404"), "{}", ran.err);
+    // Another object under the same name, between any two ranges or never.
+    put(port, "/bucket/asked", &bytes);
+    host.add(30_000, 20_000);
+    let live = std::fs::read(host.path("live.bloom")).unwrap();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            for _ in 0..5 {
+                let keys: String = (0..40).map(|key| format!(" {}", key * 431)).collect();
+                run(&format!("check -q --all s3://bucket/asked{keys}")).ends(0);
+            }
+        });
+        while !asking.is_finished() {
+            put(port, "/bucket/asked", &live);
+            std::thread::sleep(Duration::from_millis(100));
+            put(port, "/bucket/asked", &bytes);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        asking.join().unwrap();
+    });
+}
+
+/// Tells a command where the object store is.
+fn store(command: &mut Command, port: u16) -> &mut Command {
+    command
+        .env("AWS_ENDPOINT", format!("http://127.0.0.1:{port}"))
+        .env("AWS_ACCESS_KEY_ID", "testing")
+        .env("AWS_SECRET_ACCESS_KEY", "testing")
+        .env("AWS_REGION", "us-east-1")
 }

@@ -1,139 +1,11 @@
-//! A web server that does what it should not.
+//! Pulls from a web server that does what it should not.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::net::TcpListener;
 
 use serde_json::json;
 
 use crate::host::Host;
-
-/// What the server does to a request for a file.
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    None,
-    /// Ends the connection after this number of bytes of the body.
-    Cut(usize),
-    /// Says that the body is this number of bytes shorter than it is, and sends that.
-    Truncated(usize),
-    /// Answers 200 with the whole file where a range was asked for.
-    NoRanges,
-    /// Answers with another range than was asked for.
-    OtherRange,
-    /// Answers with a range that makes no sense.
-    Nonsense,
-    /// Answers so for this many requests.
-    Status(u16, u32),
-    /// Sends the right number of bytes, the first of which is another.
-    OtherBytes,
-}
-
-struct Server {
-    port: u16,
-    state: Arc<Mutex<State>>,
-}
-
-struct State {
-    folder: PathBuf,
-    fault: Fault,
-    /// Name, status and bytes of the body of each answer.
-    log: Vec<(String, u16, usize)>,
-}
-
-impl Server {
-    fn start(host: &Host) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let state = State { folder: host.path("site"), fault: Fault::None, log: Vec::new() };
-        let state = Arc::new(Mutex::new(state));
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let _ = answer(stream, &shared);
-            }
-        });
-        Server { port, state }
-    }
-
-    fn set(&self, fault: Fault) {
-        let mut state = self.state.lock().unwrap();
-        state.fault = fault;
-        state.log.clear();
-    }
-
-    /// Bytes of the bodies of all answers since the fault was set, the manifests left out.
-    fn bytes(&self) -> usize {
-        let state = self.state.lock().unwrap();
-        let files = state.log.iter().filter(|(name, ..)| !name.contains("manifest"));
-        files.map(|(.., bytes)| bytes).sum()
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-}
-
-fn answer(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let name = line.split_whitespace().nth(1).unwrap_or("/").trim_start_matches('/').to_owned();
-    let mut from = None;
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header)? == 0 || header.trim().is_empty() {
-            break;
-        }
-        if let Some(range) = header.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            from = range.trim().trim_end_matches('-').parse::<usize>().ok();
-        }
-    }
-    let mut state = state.lock().unwrap();
-    let fault = if name.contains("manifest") { Fault::None } else { state.fault };
-    let Ok(bytes) = std::fs::read(state.folder.join(&name)) else {
-        state.log.push((name, 404, 0));
-        return stream
-            .write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    };
-    if let Fault::Status(status, left) = fault {
-        state.fault = if left > 1 { Fault::Status(status, left - 1) } else { Fault::None };
-        state.log.push((name, status, 0));
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        return stream.write_all(head.as_bytes());
-    }
-    let start = from.filter(|_| fault != Fault::NoRanges).unwrap_or(0).min(bytes.len());
-    let mut body = bytes[start..].to_vec();
-    let ranged = from.is_some() && fault != Fault::NoRanges;
-    let status = if ranged { 206 } else { 200 };
-    let mut head = format!("HTTP/1.1 {status} OK\r\nConnection: close\r\n");
-    if ranged {
-        let (end, total) = (bytes.len() - 1, bytes.len());
-        head += &match fault {
-            Fault::OtherRange => format!("Content-Range: bytes {}-{end}/{total}\r\n", start + 1),
-            Fault::Nonsense => "Content-Range: bytes all/of/it\r\n".into(),
-            _ => format!("Content-Range: bytes {start}-{end}/{total}\r\n"),
-        };
-    }
-    if fault == Fault::OtherBytes && start == 0 {
-        body[0] ^= 1;
-    }
-    if let Fault::Truncated(less) = fault {
-        body.truncate(body.len().saturating_sub(less));
-    }
-    head += &format!("Content-Length: {}\r\n\r\n", body.len());
-    if let Fault::Cut(most) = fault {
-        body.truncate(most);
-    }
-    stream.write_all(head.as_bytes())?;
-    state.log.push((name, status, body.len()));
-    drop(state);
-    stream.write_all(&body)?;
-    // The client may have ended first.
-    let _ = stream.shutdown(std::net::Shutdown::Write);
-    let _ = stream.read(&mut [0; 1]);
-    Ok(())
-}
+use crate::server::{Fault, Server};
 
 /// Cut off again and again, a download goes on where it was: each byte comes once.
 #[test]
@@ -277,5 +149,48 @@ fn no_server_and_no_space() {
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
     assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old);
     host.run(&format!("pull -q {url} pulled.bloom")).ends(0);
+    host.is_current();
+}
+
+/// A disk that is full: an error that says so, and the file that was there is in use.
+#[test]
+fn a_disk_that_is_full() {
+    let host = Host::new();
+    host.publish();
+    let server = Server::start(&host);
+    let url = server.url();
+    host.run(&format!("pull -q {url} pulled.bloom")).ends(0);
+    host.publish_more(1);
+    std::fs::create_dir(host.path("disk")).unwrap();
+    let bloomfile = crate::host::BLOOMFILE;
+    // Room for the file that is there and half of another one; then for more.
+    let script = format!(
+        "mount -t tmpfs -o size=2m bloomfile-test disk || exit 77
+         cp pulled.bloom disk/pulled.bloom
+         pull() {{ {bloomfile} pull {url} disk/pulled.bloom; }}
+         untouched() {{ cmp pulled.bloom disk/pulled.bloom && {bloomfile} check -q disk/pulled.bloom 5; }}
+         pull && exit 10; untouched || exit 11
+         cp site/manifest.json whole.json; cp without.json site/manifest.json
+         pull && exit 12; untouched || exit 13
+         mount -o remount,size=8m disk || exit 14
+         cp whole.json site/manifest.json
+         pull || exit 15
+         cp disk/pulled.bloom pulled.bloom; ls -A disk"
+    );
+    let mut manifest = host.manifest();
+    manifest["deltas"] = json!([]);
+    std::fs::write(host.path("without.json"), manifest.to_string()).unwrap();
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).current_dir(host.path(""));
+    let ran: crate::host::Ran = match command.output() {
+        Ok(output) if output.status.code() == Some(77) || output.status.code() == Some(1) => {
+            return eprintln!("skipped: pulling to a full disk, which takes a right to mount");
+        }
+        Ok(output) => output.into(),
+        Err(_) => return eprintln!("skipped: pulling to a full disk, which needs unshare"),
+    };
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.err.matches("No space left on device").count(), 2, "{}", ran.err);
+    assert!(ran.out.ends_with("transferred\npulled.bloom\n"), "{}", ran.out);
     host.is_current();
 }

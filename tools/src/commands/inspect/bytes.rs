@@ -6,8 +6,10 @@ use std::ops::ControlFlow;
 use bloomfile::report::{Detail, Explained, PageInspection};
 use serde::Serialize;
 
+use super::subject::Subject;
 use crate::commands::InspectArgs;
 use crate::failure::{Failure, Result};
+use crate::remote::{self, InspectedFile};
 use crate::{text, units};
 
 /// Lists the pages as the page tables describe them.
@@ -25,7 +27,7 @@ pub(super) fn pages(args: &InspectArgs) -> Result<()> {
         format!("{segment:>7} {page:>12}  {crc:08x} {:>6}  {fill}", units::count(ones.into()))
     };
     list(args, "pages", &head, text, |take| {
-        bloomfile::report::inspect_pages(&args.file, |page| take(Row { page, fill: page.fill() }))
+        Subject::of(&args.file)?.pages(&mut |page| take(Row { page, fill: page.fill() }))
     })
 }
 
@@ -44,7 +46,12 @@ pub(super) fn bytes(args: &InspectArgs) -> Result<()> {
             note = text::lines(note)
         )
     };
-    list(args, "bytes", &head, text, |take| bloomfile::report::explain(&args.file, detail, take))
+    list(args, "bytes", &head, text, |take| match remote::address(&args.file) {
+        Some(address) => InspectedFile::explain(address, take),
+        None => {
+            bloomfile::report::explain(&args.file, detail, take).map_err(Failure::file(&args.file))
+        }
+    })
 }
 
 /// Prints rows as they come: as text below a head, or as one JSON document.
@@ -53,7 +60,7 @@ fn list<R: Serialize>(
     name: &str,
     head: &str,
     text: impl Fn(&R) -> String,
-    rows: impl FnOnce(&mut dyn FnMut(R) -> ControlFlow<()>) -> bloomfile::Result<()>,
+    rows: impl FnOnce(&mut dyn FnMut(R) -> ControlFlow<()>) -> Result<()>,
 ) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut first = true;
@@ -70,7 +77,7 @@ fn list<R: Serialize>(
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     written.map_err(Failure::output)?;
-    visited.map_err(Failure::file(&args.file))?;
+    visited?;
     if args.format.json {
         writeln!(out, "\n  ]\n}}").map_err(Failure::output)?;
     }

@@ -1,7 +1,6 @@
 //! Pictures for the terminal: bars, heat map, histogram.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use bloomfile::plan::LoadVerdict;
 use bloomfile::{
@@ -9,7 +8,8 @@ use bloomfile::{
     report::{BlockLoads, PageInspection, SegmentInspection},
 };
 
-use crate::failure::{Failure, Result};
+use super::subject::Subject;
+use crate::failure::Result;
 use crate::output::{self, Listing};
 use crate::units;
 
@@ -45,7 +45,7 @@ pub(crate) struct PageMap {
 
 /// A map of each segment, in at most `cells` groups, from the page tables alone.
 pub(crate) fn page_maps(
-    path: &Path,
+    subject: &Subject<'_>,
     segments: &[SegmentInspection],
     cells: usize,
 ) -> Result<Vec<PageMap>> {
@@ -56,14 +56,13 @@ pub(crate) fn page_maps(
         PageMap { fills, group, many_keys: many, ..PageMap::default() }
     };
     let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
-    bloomfile::report::inspect_pages(path, |page| {
+    subject.pages(&mut |page| {
         // A writer may have appended a segment since.
         if let Some(map) = maps.get_mut(page.segment) {
             map.add(&page);
         }
         ControlFlow::Continue(())
-    })
-    .map_err(Failure::file(path))?;
+    })?;
     for map in &mut maps {
         let (pages, group) = (map.pages, map.group);
         for (at, fill) in map.fills.iter_mut().enumerate() {
@@ -126,7 +125,7 @@ impl PageMap {
 /// Bars for what has a fill of its own, and the heat map of the pages.
 pub(crate) fn fills(
     listing: &mut Listing,
-    path: &Path,
+    subject: &Subject<'_>,
     segments: &[SegmentInspection],
 ) -> Result<()> {
     let [segment] = segments else {
@@ -139,7 +138,7 @@ pub(crate) fn fills(
         listing.row("fill", bars(segment));
     }
     let colour = output::colour();
-    for map in page_maps(path, segments, MAP_COLUMNS * MAP_LINES)? {
+    for map in page_maps(subject, segments, MAP_COLUMNS * MAP_LINES)? {
         if map.pages < 2 {
             continue;
         }

@@ -5,6 +5,7 @@ mod app;
 mod bytes;
 mod charts;
 mod html;
+mod subject;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,12 +26,21 @@ use crate::options::JsonArgs;
 use crate::output::{self, Listing};
 use crate::{text, units};
 use advice::advice;
+use subject::Subject;
+
+/// How often a file is read that is replaced each time.
+const VERSIONS: u32 = 5;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The summary, --pages and --json read headers and page tables, and of the data the fullest pages at
 most, so that they take no longer for a large file. --digest, --loads, --html and --bytes read everything. --bytes explains damaged files
 as well: it shows why a file is refused.
+
+FILE may be an address: http://, https:// or s3:// (with the usual AWS_ variables), in a command that
+was built with the feature `network`; one that ends in a slash is a publication. Then headers and page
+tables are read, and no data: so there is no --digest, --loads, --html or --all, and no look at
+crowded blocks.
 
 The digest is the same for the same keys and options, whatever the file went through: it is made from
 parameters and data alone. verify --expect holds a file against it.
@@ -42,10 +52,11 @@ Examples:
   bloomfile inspect seen.bloom --digest
   bloomfile inspect seen.bloom --html seen.html
   bloomfile inspect --app look.html
+  bloomfile inspect https://example.org/seen.bloom
   bloomfile inspect damaged.bloom --bytes | grep wrong")]
 #[command(group = clap::ArgGroup::new("page").args(["html", "app"]))]
 pub(crate) struct InspectArgs {
-    /// The file
+    /// The file, or its address
     #[arg(required = false, required_unless_present = "app")]
     #[arg(default_value_if("app", ArgPredicate::IsPresent, "-"))]
     #[arg(hide_default_value = true)]
@@ -106,27 +117,39 @@ struct InspectOutput {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<ExitCode> {
+    subject::refuse_all_data(args)?;
     match args {
         InspectArgs { bytes: true, .. } => bytes::bytes(args)?,
         InspectArgs { pages: true, .. } => bytes::pages(args)?,
         InspectArgs { html: Some(target), .. } => html::run(args, target)?,
         InspectArgs { app: Some(target), .. } => app::run(args, target)?,
-        _ => summary(args)?,
+        _ => summaries(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(args: &InspectArgs) -> Result<()> {
+/// The summary of one version of a file at an address, which may be replaced all the time.
+fn summaries(args: &InspectArgs) -> Result<()> {
+    for _ in 1..VERSIONS {
+        let subject = Subject::of(&args.file)?;
+        match summary(args, &subject) {
+            Err(_) if subject.has_changed() => {}
+            result => return result,
+        }
+    }
+    summary(args, &Subject::of(&args.file)?)
+}
+
+fn summary(args: &InspectArgs, subject: &Subject<'_>) -> Result<()> {
     let failed = Failure::file(&args.file);
-    let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
+    let inspection = subject.inspect()?;
     let loads = args.loads.then(|| bloomfile::report::block_loads(&args.file)).transpose();
     let loads = loads.map_err(&failed)?;
     let digest = args.digest.then(|| bloomfile::ops::digest(&args.file)).transpose();
     let digest = digest.map_err(&failed)?;
-    // A disk that fails is no reason to say nothing: verify tells of that.
-    let crowding = bloomfile::report::crowding(&args.file).unwrap_or_default();
+    let crowding = subject.crowding();
     let crowded = crowding.iter().map(|found| found.crowded).sum();
-    let advice = advice(&args.file, &inspection, crowded);
+    let advice = advice(subject.name(), &inspection, crowded);
     if args.format.json {
         let (schema, file) = (1, args.file.display().to_string());
         let output = InspectOutput { schema, file, inspection, advice, crowding, digest, loads };
@@ -136,7 +159,7 @@ fn summary(args: &InspectArgs) -> Result<()> {
     let size = units::size(inspection.file_bytes);
     let mut body = listing(&inspection);
     body.row_if("digest", digest);
-    charts::fills(&mut body, &args.file, &inspection.segments)?;
+    charts::fills(&mut body, subject, &inspection.segments)?;
     loads.iter().flatten().for_each(|loads| charts::loads(&mut body, loads));
     body.row_if("crowded", wording::crowded_blocks(crowded));
     body.row("health", health(&inspection));

@@ -14,6 +14,7 @@ use bloomfile::{
 };
 
 use super::charts::{self, PageMap};
+use super::subject::Subject;
 use crate::commands::InspectArgs;
 use crate::failure::{Failure, Result, explain};
 use crate::pending::Target;
@@ -49,7 +50,7 @@ pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
     let loads = bloomfile::report::block_loads(&args.file).map_err(&failed)?;
     let crowded = loads.iter().map(|loads| loads.crowded).sum();
     let report = Report {
-        maps: charts::page_maps(&args.file, &inspection.segments, MAP_CELLS)?,
+        maps: charts::page_maps(&Subject::Here(&args.file), &inspection.segments, MAP_CELLS)?,
         loads,
         verification: bloomfile::report::verify(&args.file).map_err(|error| explain(&error)),
         digest: bloomfile::ops::digest(&args.file).ok(),
