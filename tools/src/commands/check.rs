@@ -260,7 +260,7 @@ impl Checking {
     fn look_up(&self, batch: &mut Batch<'_>, to: &mut Checked) -> Result<()> {
         self.reader.may_hold(&batch.hashes, &mut batch.found)?;
         if let Some(deleted) = &self.deleted {
-            deleted.take_out(&batch.deleted_hashes, &mut batch.found)?;
+            deleted.exclude(&batch.deleted_hashes, &mut batch.found)?;
         }
         let mut start = 0;
         for (record, &end) in batch.records.iter().zip(&batch.key_ends) {

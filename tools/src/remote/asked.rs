@@ -56,14 +56,14 @@ impl AskedFile {
             versions += 1;
             let version = Arc::clone(&lock(&self.current));
             match run(version.file.ask_hashes(hashes.to_vec()), &version.object) {
-                Ok(answers) => return Ok(answers.into_iter().map(|it| self.take(it)).collect()),
+                Ok(answers) => return Ok(answers.into_iter().map(|it| self.note(it)).collect()),
                 Err(error) if is_change(&error) && versions < VERSIONS => self.renew(&version)?,
                 Err(error) => return Err(failure(&self.address, &error)),
             }
         }
     }
 
-    fn take(&self, answer: Answer) -> Option<bool> {
+    fn note(&self, answer: Answer) -> Option<bool> {
         let answer = answer.into_result();
         answer.map_err(|error| _ = lock(&self.damage).get_or_insert(error)).ok()
     }

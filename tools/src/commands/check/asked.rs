@@ -69,7 +69,7 @@ impl Asked {
     }
 
     /// Takes out those that are in here, which damage does not make them.
-    pub(super) fn take_out(&self, hashes: &[u64], found: &mut [bool]) -> Result<()> {
+    pub(super) fn exclude(&self, hashes: &[u64], found: &mut [bool]) -> Result<()> {
         match self {
             Asked::Here(reader) => {
                 for (found, &hash) in found.iter_mut().zip(hashes) {
