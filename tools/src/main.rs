@@ -11,11 +11,11 @@ mod pending;
 mod platform;
 mod publication;
 mod remote;
-mod text;
 mod units;
 
 use std::process::ExitCode;
 
+use bloomfile_describe::text;
 use clap::Parser;
 
 use failure::Failure;

@@ -12,8 +12,8 @@ use super::wording::records;
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
-use crate::platform::NO_INPUT;
 use crate::{text, units};
+use bloomfile_describe::NO_INPUT;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

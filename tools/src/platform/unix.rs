@@ -16,15 +16,6 @@ use signal_hook::iterator::Signals;
 
 use crate::EXIT_ERROR;
 
-/// What shells for this system have to have in quotes, beside letters and digits.
-pub(crate) const BARE: &[u8] = b"_-./,:=@%+";
-
-/// Whether a backslash separates the parts of a path.
-pub(crate) const BACKSLASH_SEPARATES: bool = false;
-
-/// What a shell takes input from that is to be empty.
-pub(crate) const NO_INPUT: &str = "/dev/null";
-
 /// The variable that names the folder for temporary files.
 pub(crate) const TEMPORARY_FOLDER: &str = "TMPDIR";
 

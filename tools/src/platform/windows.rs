@@ -9,15 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What shells for this system have to have in quotes, beside letters and digits.
-pub(crate) const BARE: &[u8] = b"_-./\\:=+";
-
-/// Whether a backslash separates the parts of a path.
-pub(crate) const BACKSLASH_SEPARATES: bool = true;
-
-/// What a shell takes input from that is to be empty.
-pub(crate) const NO_INPUT: &str = "NUL";
-
 /// The variable that names the folder for temporary files.
 pub(crate) const TEMPORARY_FOLDER: &str = "TMP";
 

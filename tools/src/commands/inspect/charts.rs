@@ -1,12 +1,11 @@
 //! Pictures for the terminal: bars, heat map, histogram.
 
-use std::ops::ControlFlow;
-
 use bloomfile::plan::LoadVerdict;
 use bloomfile::{
     geometry::Layout,
-    report::{BlockLoads, PageInspection, SegmentInspection},
+    report::{BlockLoads, SegmentInspection},
 };
+use bloomfile_describe::pages::{page_maps, verdict};
 
 use super::subject::Subject;
 use crate::failure::Result;
@@ -29,99 +28,6 @@ const BLOCKS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 /// Parts of a column, by eighths.
 const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// The fill of neighbouring pages of one segment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PageMap {
-    /// Mean fill of each group of pages.
-    pub(crate) fills: Vec<f64>,
-    /// Pages in a group; the last one may have fewer.
-    pub(crate) group: u64,
-    pub(crate) pages: u64,
-    /// In a sealed filter, twice the mean keys of a page: fills are shares of that.
-    pub(crate) many_keys: Option<f64>,
-    pub(crate) emptiest: Option<(u64, f64)>,
-    pub(crate) fullest: Option<(u64, f64)>,
-}
-
-/// A map of each segment, in at most `cells` groups, from the page tables alone.
-pub(crate) fn page_maps(
-    subject: &Subject<'_>,
-    segments: &[SegmentInspection],
-    cells: usize,
-) -> Result<Vec<PageMap>> {
-    let new = |segment: &SegmentInspection| {
-        let group = segment.pages.div_ceil(cells as u64).max(1);
-        let fills = vec![0.0; segment.pages.div_ceil(group) as usize];
-        let many = segment.sealed.as_ref().map(|sealed| (2.0 * sealed.keys_per_page).max(1.0));
-        PageMap { fills, group, many_keys: many, ..PageMap::default() }
-    };
-    let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
-    subject.pages(&mut |page| {
-        // A writer may have appended a segment since.
-        if let Some(map) = maps.get_mut(page.segment) {
-            map.add(&page);
-        }
-        ControlFlow::Continue(())
-    })?;
-    for map in &mut maps {
-        let (pages, group) = (map.pages, map.group);
-        for (at, fill) in map.fills.iter_mut().enumerate() {
-            *fill /= group.min(pages.saturating_sub(at as u64 * group)).max(1) as f64;
-        }
-    }
-    Ok(maps)
-}
-
-impl PageMap {
-    fn add(&mut self, page: &PageInspection) {
-        let fill = match self.many_keys {
-            Some(many) => f64::from(page.ones) / many,
-            None => page.fill(),
-        };
-        if let Some(sum) = self.fills.get_mut((page.page / self.group) as usize) {
-            *sum += fill;
-        }
-        self.pages += 1;
-        if self.emptiest.is_none_or(|(_, least)| fill < least) {
-            self.emptiest = Some((page.page, fill));
-        }
-        if self.fullest.is_none_or(|(_, most)| fill > most) {
-            self.fullest = Some((page.page, fill));
-        }
-    }
-
-    /// A fill in words.
-    pub(crate) fn tell(&self, fill: f64) -> String {
-        match self.many_keys {
-            Some(many) => units::counted((fill * many).round() as u64, "key"),
-            None => units::percent(fill),
-        }
-    }
-
-    /// What its cells show.
-    pub(crate) fn shows(&self) -> &'static str {
-        if self.many_keys.is_some() { "keys of a page" } else { "bits set" }
-    }
-
-    /// In words: how the pages differ.
-    pub(crate) fn caption(&self) -> String {
-        let each = match self.group {
-            1 => "Each cell is a page".into(),
-            group => format!("Each cell is {} pages", units::count(group)),
-        };
-        match (self.emptiest, self.fullest) {
-            (Some((low_page, low)), Some((high_page, high))) if self.pages > 1 => format!(
-                "{each}; emptiest {} (page {}), fullest {} (page {})",
-                self.tell(low),
-                units::count(low_page),
-                self.tell(high),
-                units::count(high_page)
-            ),
-            _ => each,
-        }
-    }
-}
-
 /// Bars for what has a fill of its own, and the heat map of the pages.
 pub(crate) fn fills(
     listing: &mut Listing,
@@ -138,7 +44,8 @@ pub(crate) fn fills(
         listing.row("fill", bars(segment));
     }
     let colour = output::colour();
-    for map in page_maps(subject, segments, MAP_COLUMNS * MAP_LINES)? {
+    let maps = page_maps(segments, MAP_COLUMNS * MAP_LINES, |take| subject.pages(take));
+    for map in maps? {
         if map.pages < 2 {
             continue;
         }
@@ -232,28 +139,4 @@ pub(crate) fn loads(listing: &mut Listing, loads: &BlockLoads) {
     }
     lines.push(verdict(loads).into());
     listing.row("block loads", lines.join("\n"));
-}
-
-/// What the loads mean.
-pub(crate) fn verdict(loads: &BlockLoads) -> &'static str {
-    match loads.verdict {
-        LoadVerdict::Empty if loads.blocks == 0 => {
-            "too small: there is no whole block of 512 cells"
-        }
-        LoadVerdict::Empty => "no keys, so there is nothing to compare",
-        LoadVerdict::TooFull => "too full to tell how many keys met in a block",
-        LoadVerdict::AsExpected => "as chance would have it: the keys are spread well",
-        LoadVerdict::Uneven => {
-            "skewed: some blocks are far fuller than chance allows; the hashes are bad, or pages \
-             were damaged or repaired"
-        }
-        LoadVerdict::Crowded => {
-            "crowded: some blocks hold more keys than chance brings together; someone chose the \
-             keys, or pages were repaired"
-        }
-        LoadVerdict::TooEven => {
-            "skewed: the blocks are more alike than chance allows; the hashes follow a pattern"
-        }
-        _ => "",
-    }
 }

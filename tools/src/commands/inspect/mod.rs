@@ -1,31 +1,32 @@
 //! `bloomfile inspect`: what a file is, how full, and what to do about it.
 
-mod advice;
 mod app;
 mod bytes;
 mod charts;
-mod html;
 mod subject;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bloomfile::{
-    CellKind, WhenFull,
+    CellKind,
     ops::Digest,
     plan::Crowding,
     report::{BlockLoads, Health, Inspection, SealedInspection, SegmentInspection},
 };
+use bloomfile_describe::advice;
 use clap::Args;
 use clap::builder::ArgPredicate;
 use serde::Serialize;
 
-use super::wording::{self, keys_estimated, records};
+use super::wording::{
+    self, full_segments, hash, keys_estimated, kind, newest_share, policy_of, purpose, records,
+};
 use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
+use crate::pending::Target;
 use crate::{text, units};
-use advice::advice;
 use subject::Subject;
 
 /// How often a file is read that is replaced each time.
@@ -121,11 +122,24 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitCode> {
     match args {
         InspectArgs { bytes: true, .. } => bytes::bytes(args)?,
         InspectArgs { pages: true, .. } => bytes::pages(args)?,
-        InspectArgs { html: Some(target), .. } => html::run(args, target)?,
+        InspectArgs { html: Some(target), .. } => page(args, target)?,
         InspectArgs { app: Some(target), .. } => app::run(args, target)?,
         _ => summaries(args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `--html`: one page for a browser, with everything in it and nothing from elsewhere.
+fn page(args: &InspectArgs, target: &Path) -> Result<()> {
+    let pending = match target.as_os_str().as_encoded_bytes() {
+        b"-" => None,
+        _ => Some(Target::new(target, Some(&args.file), args.force)?),
+    };
+    let page = bloomfile_describe::html(&args.file).map_err(Failure::file(&args.file))?;
+    let Some(pending) = pending else { return output::print(page) };
+    pending.write(page.as_bytes())?;
+    let (target, size) = (text::path(target), units::size(page.len() as u64));
+    output::line(format_args!("{target}: written, {size}; open it in a browser"))
 }
 
 /// The summary of one version of a file at an address, which may be replaced all the time.
@@ -175,8 +189,10 @@ fn listing(inspection: &Inspection) -> Listing {
     let mut listing = Listing::default();
     listing.row("made for", purpose(inspection));
     let changes = inspection.kind != CellKind::Sealed;
-    listing
-        .row_if("when full", inspection.capacity.filter(|_| changes).map(|_| policy(inspection)));
+    listing.row_if(
+        "when full",
+        inspection.capacity.filter(|_| changes).map(|_| policy_of(inspection)),
+    );
     fullness(&mut listing, inspection);
     let data: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
     let rest = match inspection.segments.first().and_then(|segment| segment.sealed.as_ref()) {
@@ -197,53 +213,6 @@ fn listing(inspection: &Inspection) -> Listing {
         listing.row("metadata", pair);
     }
     listing
-}
-
-/// How keys are hashed.
-fn hash(inspection: &Inspection) -> String {
-    match &inspection.key_fingerprint {
-        Some(fingerprint) => {
-            format!("{} under a secret key, fingerprint {fingerprint}", inspection.hash)
-        }
-        None => format!("{}, seed {}", inspection.hash, inspection.seed),
-    }
-}
-
-fn purpose(inspection: &Inspection) -> String {
-    let keys = inspection.capacity.map(|capacity| units::counted(capacity, "key"));
-    let rate = inspection.target_rate;
-    match (keys, rate) {
-        (Some(keys), _) if inspection.generations.is_some() => {
-            let rate = rate.map(|rate| format!("; rate of all at most {}", units::percent(rate)));
-            format!("{keys} in each generation{}", rate.unwrap_or_default())
-        }
-        (Some(keys), Some(rate)) => format!("{keys}, rate at most {}", units::percent(rate)),
-        (Some(keys), None) => keys,
-        _ => "no number of keys in particular".into(),
-    }
-}
-
-/// What kind of filter it is.
-fn kind(inspection: &Inspection) -> String {
-    let counting = match inspection.kind {
-        CellKind::Sealed => return "sealed filter".into(),
-        CellKind::Counting => "counting ",
-        _ => "",
-    };
-    let keyed = if inspection.key_fingerprint.is_some() { "keyed " } else { "" };
-    let counting = format!("{keyed}{counting}");
-    match (inspection.when_full, inspection.generations) {
-        (_, Some(generations)) => {
-            format!("{counting}rotating Bloom filter of {generations} generations")
-        }
-        (WhenFull::Grow, _) => format!("{counting}growing Bloom filter"),
-        _ => format!("{counting}Bloom filter"),
-    }
-}
-
-/// What happens when it is full.
-fn policy(inspection: &Inspection) -> String {
-    wording::policy(inspection.generations, inspection.rotate_after, inspection.when_full)
 }
 
 fn fullness(listing: &mut Listing, inspection: &Inspection) {
@@ -308,21 +277,6 @@ fn rate_at_capacity(inspection: &Inspection) -> Option<String> {
         Some(full) => format!("{rate}, {full}"),
         None => rate,
     })
-}
-
-/// What is full when a file of several segments is at capacity.
-fn full_segments(inspection: &Inspection) -> Option<String> {
-    match (inspection.generations, inspection.segments.len()) {
-        (Some(generations), _) => Some(format!("all {generations} generations full")),
-        (None, 1) => None,
-        (None, segments) => Some(format!("all {segments} segments full")),
-    }
-}
-
-/// How much of the capacity of the segment that takes the adds is used.
-fn newest_share(inspection: &Inspection) -> Option<f64> {
-    let newest = inspection.segments.last()?;
-    newest.capacity.map(|capacity| newest.keys.value / capacity as f64)
 }
 
 fn health(inspection: &Inspection) -> String {

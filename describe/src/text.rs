@@ -9,20 +9,20 @@ use crate::platform;
 /// A name or key in a message: as it is if every character of it shows and none of them could be
 /// mistaken for the words around it, otherwise in double quotes with escapes.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub struct Shown<'a> {
     bytes: &'a [u8],
     /// Whether a backslash stands for itself.
     backslash: bool,
 }
 
 /// A path in a message.
-pub(crate) fn path(path: &Path) -> Shown<'_> {
+pub fn path(path: &Path) -> Shown<'_> {
     let bytes = path.as_os_str().as_encoded_bytes();
     Shown { bytes, backslash: platform::BACKSLASH_SEPARATES }
 }
 
 /// A key in a message.
-pub(crate) fn key(key: &[u8]) -> Shown<'_> {
+pub fn key(key: &[u8]) -> Shown<'_> {
     Shown { bytes: key, backslash: false }
 }
 
@@ -78,7 +78,7 @@ fn escape(f: &mut impl fmt::Write, bytes: &[u8], keep: impl Fn(char) -> bool) ->
 }
 
 /// A path as a word of a shell's command line, to be copied from an advice.
-pub(crate) fn word(path: &Path) -> String {
+pub fn word(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     // What starts with a hyphen would be taken for an option.
     let prefix = if bytes.first() == Some(&b'-') { "./" } else { "" };
@@ -107,7 +107,7 @@ pub(crate) fn word(path: &Path) -> String {
 }
 
 /// Text of several lines, with everything else that does not show escaped.
-pub(crate) fn lines(text: &str) -> String {
+pub fn lines(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (number, line) in text.split('\n').enumerate() {
         if number > 0 {
@@ -120,7 +120,7 @@ pub(crate) fn lines(text: &str) -> String {
 }
 
 /// A record of an input for a terminal: as it is, but for what does not show.
-pub(crate) fn record(record: &[u8], text: &mut Vec<u8>) {
+pub fn record(record: &[u8], text: &mut Vec<u8>) {
     let mut escaped = String::new();
     for (number, field) in record.split(|&byte| byte == b'\t').enumerate() {
         if number > 0 {
@@ -133,7 +133,7 @@ pub(crate) fn record(record: &[u8], text: &mut Vec<u8>) {
 
 /// JSON with escapes for what does not show: such characters stand in strings only, where an escape
 /// means the same.
-pub(crate) fn json(json: &str) -> String {
+pub fn json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
         if character == '\n' || shows(character) {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use bloomfile::plan::false_positive_rate;
 use bloomfile::report::{BlockLoads, SegmentInspection};
 
-use super::super::charts::PageMap;
 use super::elements::table;
+use crate::pages::PageMap;
 use crate::units;
 
 /// Size of a chart, and the frame its axes stand in.

@@ -5,9 +5,8 @@ use std::path::Path;
 use bloomfile::report::{Health, Inspection};
 use bloomfile::{CellKind, WhenFull};
 
-use super::newest_share;
-use crate::commands::wording;
 use crate::platform::NO_INPUT;
+use crate::words::{crowded_advice, newest_share};
 use crate::{text, units};
 
 /// Share of the capacity from which on a filter is nearly full.
@@ -17,7 +16,7 @@ const NEARLY_FULL: f64 = 0.9;
 const USELESS_RATE: f64 = 0.5;
 
 /// What the user should do next.
-pub(super) fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> String {
+pub fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> String {
     let file = text::word(file);
     if inspection.slot_damaged && inspection.health == Health::Clean {
         return format!(
@@ -38,7 +37,7 @@ pub(super) fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> Stri
         );
     }
     if crowded > 0 && inspection.kind != CellKind::Sealed {
-        return wording::crowded_advice(inspection.key_fingerprint.is_some()).into();
+        return crowded_advice(inspection.key_fingerprint.is_some()).into();
     }
     let rate = inspection.rate_now();
     if rate > USELESS_RATE {

@@ -1,4 +1,4 @@
-//! `inspect --html`: one page for a browser, with everything in it and nothing from elsewhere.
+//! One page for a browser, with everything in it and nothing from elsewhere.
 
 mod elements;
 mod segments;
@@ -8,17 +8,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bloomfile::{
-    CellKind,
+    CellKind, Result,
     ops::Digest,
     report::{BlockLoads, Health, Inspection, SealedInspection, Verification},
 };
 
-use super::charts::{self, PageMap};
-use super::subject::Subject;
-use crate::commands::InspectArgs;
-use crate::failure::{Failure, Result, explain};
-use crate::pending::Target;
-use crate::{output, text, units};
+use crate::advice::advice;
+use crate::pages::{PageMap, page_maps};
+use crate::{text, units, words};
 use elements::{escape, facts, section};
 
 /// Cells of a heat map at most.
@@ -39,30 +36,33 @@ struct Report {
     advice: String,
 }
 
-pub(super) fn run(args: &InspectArgs, target: &Path) -> Result<()> {
-    let pending = match target.as_os_str().as_encoded_bytes() {
-        b"-" => None,
-        _ => Some(Target::new(target, Some(&args.file), args.force)?),
-    };
-    let failed = Failure::file(&args.file);
-    let inspection = bloomfile::report::inspect(&args.file).map_err(&failed)?;
-    let file = text::path(&args.file).to_string();
-    let loads = bloomfile::report::block_loads(&args.file).map_err(&failed)?;
+/// The report of a file as one page for a browser: what `bloomfile inspect --html` writes. Everything
+/// is read and checked for it.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("keys.bloom");
+/// # bloomfile::Options::new().capacity(9).false_positive_rate(0.1).create(&path)?.close()?;
+/// let page = bloomfile_describe::html(&path)?;
+/// assert!(page.starts_with("<!DOCTYPE html>") && page.contains("False positives now"));
+/// # Ok::<(), bloomfile::Error>(())
+/// ```
+pub fn html(path: &Path) -> Result<String> {
+    let inspection = bloomfile::report::inspect(path)?;
+    let loads = bloomfile::report::block_loads(path)?;
     let crowded = loads.iter().map(|loads| loads.crowded).sum();
     let report = Report {
-        maps: charts::page_maps(&Subject::Here(&args.file), &inspection.segments, MAP_CELLS)?,
+        maps: page_maps(&inspection.segments, MAP_CELLS, |take| {
+            bloomfile::report::inspect_pages(path, take)
+        })?,
         loads,
-        verification: bloomfile::report::verify(&args.file).map_err(|error| explain(&error)),
-        digest: bloomfile::ops::digest(&args.file).ok(),
-        advice: super::advice(&args.file, &inspection, crowded),
+        verification: bloomfile::report::verify(path).map_err(|error| error.to_string()),
+        digest: bloomfile::ops::digest(path).ok(),
+        advice: advice(path, &inspection, crowded),
         inspection,
-        file,
+        file: text::path(path).to_string(),
     };
-    let page = report.page();
-    let Some(pending) = pending else { return output::print(page) };
-    pending.write(page.as_bytes())?;
-    let (target, size) = (text::path(target), units::size(page.len() as u64));
-    output::line(format_args!("{target}: written, {size}; open it in a browser"))
+    Ok(report.page())
 }
 
 impl Report {
@@ -80,7 +80,7 @@ impl Report {
              {parameters}{metadata}</div>\n\
              <footer>Made by <code>bloomfile inspect --html</code>, version {tool}. Nothing on this \
              page comes from elsewhere.</footer>\n</main>\n</body>\n</html>\n",
-            kind = escape(&super::kind(&self.inspection)),
+            kind = escape(&words::kind(&self.inspection)),
             version = self.inspection.format_version,
             size = units::size(self.inspection.file_bytes),
             advice = self.advice(),
@@ -118,7 +118,7 @@ impl Report {
         let (cells, ones) = segments
             .iter()
             .fold((0, 0), |(cells, ones), segment| (cells + segment.cells, ones + segment.ones));
-        let share = super::newest_share(inspection).map(units::percent);
+        let share = words::newest_share(inspection).map(units::percent);
         let capacity = match (share, inspection.capacity, segments.len() as u64) {
             (Some(share), Some(capacity), 1) => format!("{share} of {}", units::count(capacity)),
             (Some(share), _, count) => {
@@ -128,7 +128,7 @@ impl Report {
             _ => "made for no number in particular".into(),
         };
         let full = inspection.rate_at_capacity();
-        let full_segments = super::full_segments(inspection);
+        let full_segments = words::full_segments(inspection);
         let cards = [
             (
                 if sealed { "Keys" } else { "Keys, about" },
@@ -223,9 +223,9 @@ impl Report {
 
     fn parameters(&self) -> String {
         let inspection = &self.inspection;
-        let mut rows = vec![["Made for".into(), escape(&super::purpose(inspection))]];
+        let mut rows = vec![["Made for".into(), escape(&words::purpose(inspection))]];
         if inspection.kind != CellKind::Sealed {
-            rows.push(["When full".into(), super::policy(inspection)]);
+            rows.push(["When full".into(), words::policy_of(inspection)]);
         }
         // Segments that are made alike are not listed one by one.
         let mut layouts: Vec<(String, u64)> = Vec::new();
@@ -247,7 +247,7 @@ impl Report {
         rows.extend([
             ["Data".into(), units::size(data)],
             ["Journal".into(), units::size(inspection.journal_bytes)],
-            ["Hash".into(), escape(&super::hash(inspection))],
+            ["Hash".into(), escape(&words::hash(inspection))],
             ["Identity".into(), escape(&inspection.uuid)],
             ["Digest".into(), self.digest.map_or_else(|| "–".into(), |digest| digest.to_string())],
             ["Mark".into(), units::count(inspection.mark)],

@@ -2,10 +2,10 @@
 
 use bloomfile::report::{BlockLoads, SegmentInspection};
 
-use super::super::charts::{self, PageMap};
 use super::elements::{escape, figure, section, table};
 use super::{Report, svg};
-use crate::units;
+use crate::pages::{PageMap, verdict};
+use crate::{units, words};
 
 impl Report {
     /// All charts. Those of several segments are folded away behind one of the whole.
@@ -55,11 +55,10 @@ impl Report {
         } else {
             "Share of the bits that are set in each segment"
         };
-        let at_capacity =
-            match (inspection.rate_at_capacity(), super::super::full_segments(inspection)) {
-                (Some(rate), Some(full)) => format!("; {} with {full}", units::percent(rate)),
-                _ => String::new(),
-            };
+        let at_capacity = match (inspection.rate_at_capacity(), words::full_segments(inspection)) {
+            (Some(rate), Some(full)) => format!("; {} with {full}", units::percent(rate)),
+            _ => String::new(),
+        };
         figure(
             "All segments together",
             &svg::bars(&shares, what),
@@ -140,7 +139,7 @@ impl Report {
                     units::counted(loads.blocks, "block"),
                     units::decimal(loads.mean),
                     loads.dispersion,
-                    escape(charts::verdict(loads))
+                    escape(verdict(loads))
                 ),
                 &loads_table(loads),
             );
