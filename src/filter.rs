@@ -150,9 +150,9 @@ impl Filter {
     pub fn add_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
         let hasher = self.hasher;
         let added = if hasher.is_keyed() {
-            self.engine.add_batch(keys.len(), |at| hasher.hash_keyed(keys[at].as_ref()))
+            self.engine.add_batch(keys.len(), move |at| hasher.hash_keyed(keys[at].as_ref()))
         } else {
-            self.engine.add_batch(keys.len(), |at| hasher.hash_unkeyed(keys[at].as_ref()))
+            self.engine.add_batch(keys.len(), move |at| hasher.hash_unkeyed(keys[at].as_ref()))
         };
         added.map_err(|error| self.blame(error))
     }
@@ -195,12 +195,8 @@ impl Filter {
     /// ```
     #[inline]
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
-        let hasher = self.hasher;
         found.resize(keys.len(), false);
-        if hasher.is_keyed() {
-            return self.engine.contains_batch(|at| hasher.hash_keyed(keys[at].as_ref()), found);
-        }
-        self.engine.contains_batch(|at| hasher.hash_unkeyed(keys[at].as_ref()), found);
+        self.contains_batch_by(move |at| keys[at].as_ref(), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.

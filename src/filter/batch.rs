@@ -2,6 +2,7 @@
 
 use super::Filter;
 use crate::error::Result;
+use crate::hash::in_blocks;
 
 impl Filter {
     /// As [`add_batch`](Self::add_batch), for keys that lie in another form than a slice of them, in
@@ -20,9 +21,9 @@ impl Filter {
     pub fn add_batch_by<'k>(&self, count: usize, key: impl Fn(usize) -> &'k [u8]) -> Result<u64> {
         let hasher = self.hasher;
         let added = if hasher.is_keyed() {
-            self.engine.add_batch(count, |at| hasher.hash_keyed(key(at)))
+            self.engine.add_batch(count, move |at| hasher.hash_keyed(key(at)))
         } else {
-            self.engine.add_batch(count, |at| hasher.hash_unkeyed(key(at)))
+            self.engine.add_batch(count, move |at| hasher.hash_unkeyed(key(at)))
         };
         added.map_err(|error| self.blame(error))
     }
@@ -45,9 +46,11 @@ impl Filter {
     pub fn contains_batch_by<'k>(&self, key: impl Fn(usize) -> &'k [u8], found: &mut [bool]) {
         let hasher = self.hasher;
         if hasher.is_keyed() {
-            return self.engine.contains_batch(|at| hasher.hash_keyed(key(at)), found);
+            let hash = in_blocks(found.len(), move |at| hasher.hash_keyed(key(at)));
+            return self.engine.contains_batch(hash, found);
         }
-        self.engine.contains_batch(|at| hasher.hash_unkeyed(key(at)), found);
+        let hash = in_blocks(found.len(), move |at| hasher.hash_unkeyed(key(at)));
+        self.engine.contains_batch(hash, found);
     }
 
     /// As [`contains_batch_by`](Self::contains_batch_by), for hashes.
@@ -72,9 +75,37 @@ impl Filter {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn remove_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
+        self.remove_batch_by(keys.len(), |at| keys[at].as_ref())
+    }
+
+    /// As [`remove_batch`](Self::remove_batch), for `count` keys that lie in another form than a slice
+    /// of them: `key` gives each by its number.
+    pub fn remove_batch_by<'k>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> &'k [u8],
+    ) -> Result<u64> {
         let hasher = self.hasher;
-        let removed =
-            self.engine.remove_batch(keys.len(), |at| hasher.hash_by_call(keys[at].as_ref()));
+        let removed = self.engine.remove_batch(count, move |at| hasher.hash_by_call(key(at)));
+        removed.map_err(|error| self.blame(error))
+    }
+
+    /// As [`remove_batch`](Self::remove_batch), for hashes.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// use bloomfile::{CellKind, Options};
+    ///
+    /// let options = Options::new().capacity(99).false_positive_rate(1e-6).kind(CellKind::Counting);
+    /// let filter = options.create(&path)?;
+    /// filter.add_batch(&["sheep", "goat"])?;
+    /// let hashes = ["goat", "wolf"].map(|key| filter.hasher().hash(key));
+    /// assert_eq!(filter.remove_hash_batch(&hashes)?, 1);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn remove_hash_batch(&self, hashes: &[u64]) -> Result<u64> {
+        let removed = self.engine.remove_batch(hashes.len(), |at| hashes[at]);
         removed.map_err(|error| self.blame(error))
     }
 }

@@ -4,11 +4,13 @@
 //! call than for the hashing; keys of up to 64 bytes take a twin of our own, held equal to
 //! the crate bit for bit by the tests. In a keyed file it is SipHash-2-4 under a secret ([`Key`]).
 
+mod blocks;
 mod crc;
 mod encoding;
 mod key;
 mod sip;
 
+pub(crate) use blocks::in_blocks;
 pub(crate) use crc::{Crc, crc_of};
 pub use encoding::{EncodedNumber, Encoding};
 pub use key::Key;

@@ -48,7 +48,7 @@ impl Reader {
     /// Whether a "no" of the only segment rests on a page that is what was written; it is checked if
     /// it was not yet.
     #[inline]
-    fn is_on_checked_page(&self, hash: u64) -> bool {
+    pub(super) fn is_on_checked_page(&self, hash: u64) -> bool {
         let Some(checked) = &self.checked else { return true };
         match self.segments.first.only_page(hash) {
             Some(page) if checked.is_first_checked(page) => true,

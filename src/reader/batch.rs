@@ -1,6 +1,7 @@
 //! Batches of keys that do not lie in a slice of slices.
 
 use super::Reader;
+use crate::hash::in_blocks;
 
 impl Reader {
     /// As [`contains_batch`](Self::contains_batch), for keys that lie in another form than a slice of
@@ -24,9 +25,11 @@ impl Reader {
     pub fn contains_batch_by<'k>(&self, key: impl Fn(usize) -> &'k [u8], found: &mut [bool]) {
         let hasher = self.hasher;
         if hasher.is_keyed() {
-            return self.answer_batch(|at| hasher.hash_keyed(key(at)), found);
+            let hash = in_blocks(found.len(), move |at| hasher.hash_keyed(key(at)));
+            return self.answer_batch(hash, found);
         }
-        self.answer_batch(|at| hasher.hash_unkeyed(key(at)), found);
+        let hash = in_blocks(found.len(), move |at| hasher.hash_unkeyed(key(at)));
+        self.answer_batch(hash, found);
     }
 
     /// As [`contains_batch_by`](Self::contains_batch_by), for hashes.

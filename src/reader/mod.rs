@@ -1,6 +1,7 @@
 //! A filter opened for reading.
 
 mod answer;
+mod at_once;
 mod batch;
 mod checked;
 #[cfg(feature = "files")]
@@ -180,7 +181,13 @@ impl Reader {
 
     #[inline(always)]
     fn contains_fast(&self, fast: FastPath, hash: u64) -> bool {
-        self.segments.first.contains_fast(fast, hash) || !self.is_certain(hash)
+        let found = self.segments.first.contains_fast(fast, hash);
+        // Asked of the pages, not of the answer, which no processor predicts: with a branch on that
+        // every other look-up would wait for its memory before the next one begins.
+        if self.all_checked.load(Ordering::Relaxed) {
+            return found;
+        }
+        found || !self.is_on_checked_page(hash)
     }
 
     /// A look-up where several segments, copies or counters have a say.
@@ -221,12 +228,8 @@ impl Reader {
     /// ```
     #[inline]
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
-        let hasher = self.hasher;
         found.resize(keys.len(), false);
-        if hasher.is_keyed() {
-            return self.answer_batch(|at| hasher.hash_keyed(keys[at].as_ref()), found);
-        }
-        self.answer_batch(|at| hasher.hash_unkeyed(keys[at].as_ref()), found);
+        self.contains_batch_by(move |at| keys[at].as_ref(), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.

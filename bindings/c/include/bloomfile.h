@@ -143,6 +143,31 @@
 #define BLOOMFILE_ERROR_OTHER -22
 
 /**
+ * The file was written or replaced while it was read: open it again.
+ */
+#define BLOOMFILE_ERROR_CHANGED -23
+
+/**
+ * The file was replaced by one that was made in another way.
+ */
+#define BLOOMFILE_ERROR_REPLACED -24
+
+/**
+ * The file is no part of a filter.
+ */
+#define BLOOMFILE_ERROR_NOT_A_PART -25
+
+/**
+ * The file is no delta.
+ */
+#define BLOOMFILE_ERROR_NOT_A_DELTA -26
+
+/**
+ * The delta is for another file, or for another version of it.
+ */
+#define BLOOMFILE_ERROR_OTHER_VERSION -27
+
+/**
  * One cache line for each look-up; the default down to a rate of 0.1 %.
  */
 #define BLOOMFILE_LAYOUT_LINE 1
@@ -539,6 +564,45 @@ int bloomfile_filter_remove(const bloomfile_filter *filter,
 int bloomfile_filter_remove_hash(const bloomfile_filter *filter, uint64_t hash);
 
 /**
+ * Takes many keys out of a counting filter, each once. One that is not in is left alone; `removed`, unless
+ * it is NULL, gets how many were in. After an error other than BLOOMFILE_ERROR_ARGUMENT some of them may be
+ * out.
+ */
+int bloomfile_filter_remove_batch(const bloomfile_filter *filter,
+                                  const void *const *keys,
+                                  const size_t *lengths,
+                                  size_t count,
+                                  uint64_t *removed);
+
+/**
+ * As bloomfile_filter_remove_batch, for keys in one buffer, as in bloomfile_filter_add_offsets32.
+ */
+int bloomfile_filter_remove_offsets32(const bloomfile_filter *filter,
+                                      const void *data,
+                                      size_t data_length,
+                                      const int32_t *offsets,
+                                      size_t count,
+                                      uint64_t *removed);
+
+/**
+ * As bloomfile_filter_remove_offsets32, with offsets of 64 bits.
+ */
+int bloomfile_filter_remove_offsets64(const bloomfile_filter *filter,
+                                      const void *data,
+                                      size_t data_length,
+                                      const int64_t *offsets,
+                                      size_t count,
+                                      uint64_t *removed);
+
+/**
+ * As bloomfile_filter_remove_batch, for hashes.
+ */
+int bloomfile_filter_remove_hash_batch(const bloomfile_filter *filter,
+                                       const uint64_t *hashes,
+                                       size_t count,
+                                       uint64_t *removed);
+
+/**
  * How often a key may have been added to a counting filter, up to 15.
  */
 int bloomfile_filter_count(const bloomfile_filter *filter, const void *key, size_t length);
@@ -652,6 +716,16 @@ int bloomfile_intersect(const char *const *inputs,
                         int replace);
 
 /**
+ * Makes a new file that holds what another holds, bit for bit, with a journal of so many bytes; 0 for a
+ * file that is shipped and read. Both may be the same path if `replace` is not 0. As bloomfile_merge in all
+ * else.
+ */
+int bloomfile_compact(const char *input,
+                      const char *output,
+                      uint64_t journal_bytes,
+                      int replace);
+
+/**
  * Rotates a file that no one writes, as bloomfile_filter_rotate does. A keyed file takes no secret for it.
  */
 int bloomfile_rotate(const char *path);
@@ -722,6 +796,13 @@ int bloomfile_options_set_rate(bloomfile_options *options,
                                double rate);
 
 /**
+ * As bloomfile_options_set_rate, of each generation of a rotating filter by itself: a look-up asks all of
+ * them, so that the whole file has up to as many times this rate. The last of both calls counts.
+ */
+int bloomfile_options_set_generation_rate(bloomfile_options *options,
+                                          double rate);
+
+/**
  * The layout: BLOOMFILE_LAYOUT_...
  */
 int bloomfile_options_set_layout(bloomfile_options *options, int layout);
@@ -746,8 +827,8 @@ int bloomfile_options_set_kind(bloomfile_options *options,
 int bloomfile_options_set_when_full(bloomfile_options *options, int when_full);
 
 /**
- * A filter that forgets: `generations` of them, from 2 to 32, each of the capacity and rate asked for, of
- * which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
+ * A filter that forgets: so many generations, from 2 to 32, each of the capacity asked for and all of them
+ * together of the rate asked for, of which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
  */
 int bloomfile_options_set_generations(bloomfile_options *options,
                                       uint64_t generations,

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn bloomfile_builder_add_hash(builder: *mut Builder, hash:
 
 /// # Safety
 /// As [`handle::borrow_mut`] and [`input::place`].
-unsafe fn add<K: Keys + Sync>(
+unsafe fn add<'k, K: Keys<'k> + Sync>(
     builder: *mut Builder,
     keys: impl FnOnce() -> Result<K>,
     added: *mut u64,
@@ -64,11 +64,10 @@ unsafe fn add<K: Keys + Sync>(
         // SAFETY: as the caller has it.
         let builder = unsafe { handle::borrow_mut(builder)? };
         let keys = keys()?;
-        let new = builder.add_batch_by(keys.count(), |at| keys.get(at));
+        keys.check()?;
+        let new = builder.add_batch_by(keys.count(), move |at| keys.get(at).unwrap_or_default());
         // SAFETY: as the caller has it.
-        if let Some(added) = unsafe { added.as_mut() } {
-            *added = new;
-        }
+        unsafe { input::tell(added, new) };
         Ok(())
     })
 }
@@ -127,9 +126,7 @@ pub unsafe extern "C" fn bloomfile_builder_add_hash_batch(
     guard_done(|| unsafe {
         let builder = handle::borrow_mut(builder)?;
         let new = builder.add_hash_batch(input::array(hashes, count, "hashes")?);
-        if let Some(added) = added.as_mut() {
-            *added = new;
-        }
+        input::tell(added, new);
         Ok(())
     })
 }
@@ -158,9 +155,7 @@ pub unsafe extern "C" fn bloomfile_builder_finish(builder: *mut Builder, keys: *
     // SAFETY: the caller's pointers are what bloomfile(3) asks for.
     guard_done(|| unsafe {
         let built = handle::take(builder)?.finish()?;
-        if let Some(keys) = keys.as_mut() {
-            *keys = built.keys;
-        }
+        input::tell(keys, built.keys);
         Ok(())
     })
 }

@@ -55,6 +55,16 @@ pub const BLOOMFILE_ERROR_NUMBERS_SPENT: c_int = -20;
 pub const BLOOMFILE_ERROR_INTERNAL: c_int = -21;
 /// An error that this version of the interface has no code for: see its message.
 pub const BLOOMFILE_ERROR_OTHER: c_int = -22;
+/// The file was written or replaced while it was read: open it again.
+pub const BLOOMFILE_ERROR_CHANGED: c_int = -23;
+/// The file was replaced by one that was made in another way.
+pub const BLOOMFILE_ERROR_REPLACED: c_int = -24;
+/// The file is no part of a filter.
+pub const BLOOMFILE_ERROR_NOT_A_PART: c_int = -25;
+/// The file is no delta.
+pub const BLOOMFILE_ERROR_NOT_A_DELTA: c_int = -26;
+/// The delta is for another file, or for another version of it.
+pub const BLOOMFILE_ERROR_OTHER_VERSION: c_int = -27;
 
 /// What a call of this library may give back instead of an answer.
 pub(crate) struct Failure {
@@ -104,9 +114,14 @@ fn code(error: &Error) -> c_int {
         Error::Parameter { .. } => BLOOMFILE_ERROR_PARAMETER,
         Error::NotABloomfile { .. } => BLOOMFILE_ERROR_NOT_A_BLOOMFILE,
         Error::Version { .. } | Error::Features { .. } => BLOOMFILE_ERROR_VERSION,
+        Error::NotAPart { .. } => BLOOMFILE_ERROR_NOT_A_PART,
+        Error::NotADelta { .. } => BLOOMFILE_ERROR_NOT_A_DELTA,
+        Error::OtherVersion { .. } => BLOOMFILE_ERROR_OTHER_VERSION,
         Error::NumbersSpent { .. } => BLOOMFILE_ERROR_NUMBERS_SPENT,
         Error::Locked => BLOOMFILE_ERROR_LOCKED,
         Error::Busy => BLOOMFILE_ERROR_BUSY,
+        Error::Changed => BLOOMFILE_ERROR_CHANGED,
+        Error::Replaced { .. } => BLOOMFILE_ERROR_REPLACED,
         Error::Exists => BLOOMFILE_ERROR_EXISTS,
         Error::Poisoned { .. } => BLOOMFILE_ERROR_POISONED,
         Error::Forked => BLOOMFILE_ERROR_FORKED,
@@ -138,8 +153,8 @@ thread_local! {
 
 /// Keeps a failure for the functions that tell of it; its code.
 #[cold]
-fn keep(failure: Failure) -> c_int {
-    let Failure { code, os, message } = failure;
+fn keep(failure: Box<Failure>) -> c_int {
+    let Failure { code, os, message } = *failure;
     // A NUL can come from a file's name; nothing behind it could be read.
     let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
     // In a thread that is ending there is no place for it any more; the code tells all the same.
@@ -152,8 +167,8 @@ fn keep(failure: Failure) -> c_int {
 pub(crate) fn guard(call: impl FnOnce() -> Result<c_int>) -> c_int {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(answer)) => answer,
-        Ok(Err(failure)) => keep(*failure),
-        Err(panic) => keep(*Failure::panic(&*panic)),
+        Ok(Err(failure)) => keep(failure),
+        Err(panic) => keep(Failure::panic(&*panic)),
     }
 }
 
@@ -211,6 +226,11 @@ pub extern "C" fn bloomfile_error_name(code: c_int) -> *const c_char {
         BLOOMFILE_ERROR_NUMBERS_SPENT => c"numbers spent",
         BLOOMFILE_ERROR_INTERNAL => c"internal",
         BLOOMFILE_ERROR_OTHER => c"other",
+        BLOOMFILE_ERROR_CHANGED => c"changed",
+        BLOOMFILE_ERROR_REPLACED => c"replaced",
+        BLOOMFILE_ERROR_NOT_A_PART => c"not a part",
+        BLOOMFILE_ERROR_NOT_A_DELTA => c"not a delta",
+        BLOOMFILE_ERROR_OTHER_VERSION => c"other version",
         _ => c"unknown",
     };
     name.as_ptr()
@@ -218,7 +238,108 @@ pub extern "C" fn bloomfile_error_name(code: c_int) -> *const c_char {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// One error of each variant, and the code that C gets for it.
+    fn one_of_each() -> Vec<(Error, c_int)> {
+        let io = |kind: io::ErrorKind| io::Error::from(kind);
+        let text = String::new;
+        let file = Box::new(Error::Exists);
+        vec![
+            (
+                Error::Io { action: "", error: io(io::ErrorKind::NotFound) },
+                BLOOMFILE_ERROR_NOT_FOUND,
+            ),
+            (Error::Io { action: "", error: io(io::ErrorKind::StorageFull) }, BLOOMFILE_ERROR_IO),
+            (
+                Error::Page { segment: 0, page: 0, error: io(io::ErrorKind::NotFound) },
+                BLOOMFILE_ERROR_IO,
+            ),
+            (
+                Error::Parameter { name: "", value: text(), reason: text() },
+                BLOOMFILE_ERROR_PARAMETER,
+            ),
+            (Error::NotABloomfile { kind: text() }, BLOOMFILE_ERROR_NOT_A_BLOOMFILE),
+            (Error::NotAPart { kind: text() }, BLOOMFILE_ERROR_NOT_A_PART),
+            (Error::TextMode { how: "" }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::Version { found: 2, supported: 1 }, BLOOMFILE_ERROR_VERSION),
+            (Error::Features { word: "", bits: 1, read_only: false }, BLOOMFILE_ERROR_VERSION),
+            (Error::Checksum { what: text(), expected: 0, found: 1 }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::PageTable { expected: 0, found: 1 }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::PageEntry { page: 0, crc: 0, ones: 0 }, BLOOMFILE_ERROR_DAMAGED),
+            (
+                Error::Field { what: "", field: "", value: text(), reason: text() },
+                BLOOMFILE_ERROR_DAMAGED,
+            ),
+            (Error::Length { expected: 0, found: 1 }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::NoSlot, BLOOMFILE_ERROR_DAMAGED),
+            (Error::SlotLost { found: 0 }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::NumbersSpent { field: "", value: 0 }, BLOOMFILE_ERROR_NUMBERS_SPENT),
+            (
+                Error::Damaged { count: 1, segment: 0, page: 0, lost: false },
+                BLOOMFILE_ERROR_DAMAGED,
+            ),
+            (Error::Journal { index: 0 }, BLOOMFILE_ERROR_DAMAGED),
+            (Error::Locked, BLOOMFILE_ERROR_LOCKED),
+            (Error::Busy, BLOOMFILE_ERROR_BUSY),
+            (Error::Changed, BLOOMFILE_ERROR_CHANGED),
+            (Error::Exists, BLOOMFILE_ERROR_EXISTS),
+            (Error::Poisoned { first: text(), kind: None }, BLOOMFILE_ERROR_POISONED),
+            (Error::Forked, BLOOMFILE_ERROR_FORKED),
+            (Error::Full { capacity: 0, reason: "" }, BLOOMFILE_ERROR_FULL),
+            (Error::Sealed { action: "" }, BLOOMFILE_ERROR_SEALED),
+            (Error::KeyNeeded { fingerprint: text() }, BLOOMFILE_ERROR_KEY),
+            (Error::WrongKey { expected: text(), found: text() }, BLOOMFILE_ERROR_KEY),
+            (Error::NotKeyed, BLOOMFILE_ERROR_KEY),
+            (Error::KeyFile { reason: text() }, BLOOMFILE_ERROR_KEY),
+            (Error::NotPresent, BLOOMFILE_ERROR_NOT_PRESENT),
+            (Error::Ambiguous, BLOOMFILE_ERROR_AMBIGUOUS),
+            (Error::File { path: "a".into(), error: file }, BLOOMFILE_ERROR_EXISTS),
+            (
+                Error::Different { parameter: "", found: text(), wanted: text() },
+                BLOOMFILE_ERROR_DIFFERENT,
+            ),
+            (Error::Replaced { parameter: "", old: text(), new: text() }, BLOOMFILE_ERROR_REPLACED),
+            (Error::NotADelta { kind: text() }, BLOOMFILE_ERROR_NOT_A_DELTA),
+            (Error::DamagedDelta { reason: text() }, BLOOMFILE_ERROR_DAMAGED),
+            (
+                Error::OtherVersion { parameter: "", found: text(), expected: text() },
+                BLOOMFILE_ERROR_OTHER_VERSION,
+            ),
+            (
+                Error::Incompatible { parameter: "", left: text(), right: text() },
+                BLOOMFILE_ERROR_INCOMPATIBLE,
+            ),
+        ]
+    }
+
+    /// The variants of the library's error, read from where they are declared.
+    fn variants() -> BTreeSet<String> {
+        let source = include_str!("../../../src/error.rs");
+        let (_, body) = source.split_once("pub enum Error {").expect("the enum is there");
+        let (body, _) = body.split_once("\n}\n").expect("the enum ends");
+        let four = body.lines().filter_map(|line| line.strip_prefix("    "));
+        let name = |line: &str| line.split([' ', ',']).next().map(str::to_owned);
+        four.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()))
+            .filter_map(name)
+            .collect()
+    }
+
+    #[test]
+    fn every_error_of_the_library_has_its_code() {
+        let mut named = BTreeSet::new();
+        for (error, expected) in one_of_each() {
+            assert_eq!(code(&error), expected, "{error:?}");
+            let debug = format!("{error:?}");
+            named.extend(debug.split([' ', '(']).next().map(str::to_owned));
+            // SAFETY: a name is a text that stays.
+            let name = unsafe { CStr::from_ptr(bloomfile_error_name(expected)) };
+            assert!(name != c"unknown" && name != c"other", "{error:?}");
+        }
+        assert_eq!(named, variants());
+    }
 
     #[test]
     fn a_panic_ends_at_the_border() {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::error::{Failure, Result, guard, guard_done};
 use crate::handle::{self, Handle};
-use crate::input::{self, Buffer, Keys, Offset, Pointers};
+use crate::input::{self, Asked, Buffer, Keys, Offset, Pointers};
 use crate::key::Key;
 use crate::ops::json;
 use crate::options::Options;
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn bloomfile_filter_add_hash(filter: *const Filter, hash: 
 
 /// # Safety
 /// As [`handle::borrow`] and [`input::place`].
-unsafe fn add<K: Keys>(
+unsafe fn add<'k, K: Keys<'k>>(
     filter: *const Filter,
     keys: impl FnOnce() -> Result<K>,
     added: *mut u64,
@@ -115,11 +115,10 @@ unsafe fn add<K: Keys>(
         // SAFETY: as the caller has it.
         let filter = unsafe { handle::borrow(filter)? };
         let keys = keys()?;
-        let new = filter.add_batch_by(keys.count(), |at| keys.get(at))?;
+        keys.check()?;
+        let new = filter.add_batch_by(keys.count(), move |at| keys.get(at).unwrap_or_default())?;
         // SAFETY: as the caller has it.
-        if let Some(added) = unsafe { added.as_mut() } {
-            *added = new;
-        }
+        unsafe { input::tell(added, new) };
         Ok(())
     })
 }
@@ -179,9 +178,7 @@ pub unsafe extern "C" fn bloomfile_filter_add_hash_batch(
     guard_done(|| unsafe {
         let filter = handle::borrow(filter)?;
         let new = filter.add_hash_batch(input::array(hashes, count, "hashes")?)?;
-        if let Some(added) = added.as_mut() {
-            *added = new;
-        }
+        input::tell(added, new);
         Ok(())
     })
 }
@@ -206,7 +203,7 @@ pub unsafe extern "C" fn bloomfile_filter_contains_hash(filter: *const Filter, h
 
 /// # Safety
 /// As [`handle::borrow`] and [`input::answers`].
-unsafe fn contains<K: Keys>(
+unsafe fn contains<'k, K: Keys<'k>>(
     filter: *const Filter,
     keys: impl FnOnce() -> Result<K>,
     found: *mut bool,
@@ -217,8 +214,9 @@ unsafe fn contains<K: Keys>(
         let keys = keys()?;
         // SAFETY: as the caller has it.
         let found = unsafe { input::answers(found, keys.count())? };
-        filter.contains_batch_by(|at| keys.get(at), found);
-        Ok(())
+        let asked = Asked::default();
+        filter.contains_batch_by(asked.keys(keys), found);
+        asked.result()
     })
 }
 
@@ -328,6 +326,86 @@ pub unsafe extern "C" fn bloomfile_filter_remove(
 pub unsafe extern "C" fn bloomfile_filter_remove_hash(filter: *const Filter, hash: u64) -> c_int {
     // SAFETY: the caller's pointers are what bloomfile(3) asks for.
     guard_done(|| unsafe { Ok(handle::borrow(filter)?.remove_hash(hash)?) })
+}
+
+/// # Safety
+/// As [`handle::borrow`] and [`input::place`].
+unsafe fn remove<'k, K: Keys<'k>>(
+    filter: *const Filter,
+    keys: impl FnOnce() -> Result<K>,
+    removed: *mut u64,
+) -> c_int {
+    guard_done(|| {
+        // SAFETY: as the caller has it.
+        let filter = unsafe { handle::borrow(filter)? };
+        let keys = keys()?;
+        keys.check()?;
+        let count =
+            filter.remove_batch_by(keys.count(), move |at| keys.get(at).unwrap_or_default())?;
+        // SAFETY: as the caller has it.
+        unsafe { input::tell(removed, count) };
+        Ok(())
+    })
+}
+
+/// Takes many keys out of a counting filter, each once. One that is not in is left alone; `removed`, unless
+/// it is NULL, gets how many were in. After an error other than BLOOMFILE_ERROR_ARGUMENT some of them may be
+/// out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_filter_remove_batch(
+    filter: *const Filter,
+    keys: *const *const c_void,
+    lengths: *const usize,
+    count: usize,
+    removed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    unsafe { remove(filter, || Pointers::new(keys, lengths, count), removed) }
+}
+
+/// As bloomfile_filter_remove_batch, for keys in one buffer, as in bloomfile_filter_add_offsets32.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_filter_remove_offsets32(
+    filter: *const Filter,
+    data: *const c_void,
+    data_length: usize,
+    offsets: *const i32,
+    count: usize,
+    removed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    unsafe { remove(filter, || Buffer::new(data, data_length, offsets, count), removed) }
+}
+
+/// As bloomfile_filter_remove_offsets32, with offsets of 64 bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_filter_remove_offsets64(
+    filter: *const Filter,
+    data: *const c_void,
+    data_length: usize,
+    offsets: *const i64,
+    count: usize,
+    removed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    unsafe { remove(filter, || Buffer::new(data, data_length, offsets, count), removed) }
+}
+
+/// As bloomfile_filter_remove_batch, for hashes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_filter_remove_hash_batch(
+    filter: *const Filter,
+    hashes: *const u64,
+    count: usize,
+    removed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    guard_done(|| unsafe {
+        let filter = handle::borrow(filter)?;
+        let count = filter.remove_hash_batch(input::array(hashes, count, "hashes")?)?;
+        input::tell(removed, count);
+        Ok(())
+    })
 }
 
 /// How often a key may have been added to a counting filter, up to 15.

@@ -57,6 +57,20 @@ pub(crate) unsafe fn borrow<'a, H: Handle>(handle: *const H) -> Result<&'a H::In
     unsafe { check(handle).map(|tagged| &(*tagged).inner) }
 }
 
+/// As [`borrow`], without a message for what is no handle of this kind.
+///
+/// # Safety
+/// As [`borrow`].
+#[inline(always)]
+pub(crate) unsafe fn borrow_quietly<'a, H: Handle>(handle: *const H) -> Option<&'a H::Inner> {
+    let tagged: *const Tagged<H::Inner> = handle.cast();
+    // SAFETY: the tag is the first word of each kind; what it stands for is borrowed as the caller has it.
+    unsafe {
+        let is_one = !tagged.is_null() && tagged.cast::<u64>().read() == H::TAG;
+        is_one.then(|| &(*tagged).inner)
+    }
+}
+
 /// As [`borrow`], for a handle that may be NULL.
 ///
 /// # Safety

@@ -1,5 +1,6 @@
 //! What C hands in and is handed out: bytes, texts, paths, arrays.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -8,6 +9,21 @@ use crate::error::{Failure, Result};
 
 /// Most bytes of anything in memory.
 const MOST: usize = isize::MAX as usize;
+
+/// Longest key, in bytes, that is looked up in the function that C calls: longer ones are hashed in so
+/// many registers that others have to be saved first, which would take its time for all.
+const SHORT: usize = 16;
+
+/// The bytes of a short key; `None` for others and at NULL.
+///
+/// # Safety
+/// As [`bytes`].
+#[inline(always)]
+pub(crate) unsafe fn short<'a>(data: *const c_void, length: usize) -> Option<&'a [u8]> {
+    // SAFETY: as the caller has it, and the length is possible.
+    let bytes = || unsafe { std::slice::from_raw_parts(data.cast(), length) };
+    (length <= SHORT && !data.is_null()).then(bytes)
+}
 
 /// The bytes of a key. NULL is the empty one.
 ///
@@ -87,6 +103,17 @@ pub(crate) unsafe fn place<'a, T>(place: *mut T, name: &str) -> Result<&'a mut T
     found.ok_or_else(|| Failure::argument(format!("{name}: NULL, where the result is to be told")))
 }
 
+/// Tells a number that need not be asked for.
+///
+/// # Safety
+/// As [`place`].
+pub(crate) unsafe fn tell(place: *mut u64, number: u64) {
+    // SAFETY: as the caller has it.
+    if let Some(place) = unsafe { place.as_mut() } {
+        *place = number;
+    }
+}
+
 /// As [`place`], for a pointer to what is made, which is NULL until that is there.
 ///
 /// # Safety
@@ -145,13 +172,21 @@ pub(crate) fn hand_out(text: String) -> Result<*mut c_char> {
     text.map(CString::into_raw).map_err(|_| Failure::argument("the text holds a NUL byte"))
 }
 
-/// Many keys, by their number. All of them were found to be possible when this was made.
-pub(crate) trait Keys {
+/// Many keys, by their number.
+pub(crate) trait Keys<'k>: Copy {
     /// How many there are.
-    fn count(&self) -> usize;
+    fn count(self) -> usize;
 
-    /// One of them.
-    fn get(&self, at: usize) -> &[u8];
+    /// One of them; `None` if it cannot be there.
+    fn get(self, at: usize) -> Option<&'k [u8]>;
+
+    /// Refuses them all if one cannot be there: before anything is changed.
+    fn check(self) -> Result<()> {
+        match (0..self.count()).find(|&at| self.get(at).is_none()) {
+            Some(at) => Err(impossible(at)),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cold]
@@ -162,7 +197,34 @@ fn impossible(at: usize) -> Box<Failure> {
     ))
 }
 
+/// What was found while keys were looked up: the first that cannot be there.
+///
+/// Look-ups change nothing, so that it is soon enough to refuse a batch afterwards, and a walk over all
+/// of it beforehand is saved.
+#[derive(Default)]
+pub(crate) struct Asked(Cell<Option<usize>>);
+
+impl Asked {
+    /// The keys as look-ups read them: the empty one in place of one that cannot be there. They are held
+    /// by value, so that where they lie is not behind a pointer that is followed for each.
+    #[inline(always)]
+    pub(crate) fn keys<'k>(&self, keys: impl Keys<'k>) -> impl Fn(usize) -> &'k [u8] {
+        move |at| keys.get(at).unwrap_or_else(|| self.note(at))
+    }
+
+    #[cold]
+    fn note(&self, at: usize) -> &'static [u8] {
+        self.0.set(self.0.get().or(Some(at)));
+        &[]
+    }
+
+    pub(crate) fn result(&self) -> Result<()> {
+        self.0.get().map_or(Ok(()), |at| Err(impossible(at)))
+    }
+}
+
 /// Keys at any place.
+#[derive(Clone, Copy)]
 pub(crate) struct Pointers<'a> {
     keys: &'a [*const c_void],
     /// As many.
@@ -185,39 +247,37 @@ impl Pointers<'_> {
         // SAFETY: as the caller has it.
         let (keys, lengths) =
             unsafe { (array(keys, count, "keys")?, array(lengths, count, "lengths")?) };
-        let bad =
-            |key: *const c_void, length: usize| (key.is_null() & (length != 0)) | (length > MOST);
-        // All of them before it is asked which, because that is faster.
-        let any =
-            keys.iter().zip(lengths).fold(false, |any, (&key, &length)| any | bad(key, length));
-        if any {
-            let mut pairs = keys.iter().zip(lengths);
-            let at = pairs.position(|(&key, &length)| bad(key, length));
-            return Err(impossible(at.unwrap_or(0)));
-        }
         Ok(Pointers { keys, lengths })
     }
 }
 
-impl Keys for Pointers<'_> {
-    fn count(&self) -> usize {
+impl<'k> Keys<'k> for Pointers<'k> {
+    fn count(self) -> usize {
         self.keys.len()
     }
 
     #[inline(always)]
-    fn get(&self, at: usize) -> &[u8] {
+    fn get(self, at: usize) -> Option<&'k [u8]> {
         assert!(at < self.keys.len());
         // SAFETY: both arrays have as many values.
         let (key, length) =
             unsafe { (self.keys.get_unchecked(at).cast::<u8>(), *self.lengths.get_unchecked(at)) };
-        let key = if key.is_null() { NonNull::dangling().as_ptr() } else { key.cast_mut() };
-        // SAFETY: as `new` asks for; that a key at NULL is empty was checked there.
-        unsafe { std::slice::from_raw_parts(key, length) }
+        if key.is_null() | (length > MOST) {
+            return empty_at_null(key, length);
+        }
+        // SAFETY: as `new` asks for, and the length is possible.
+        Some(unsafe { std::slice::from_raw_parts(key, length) })
     }
 }
 
+/// What is at NULL: the empty key, or none.
+#[cold]
+fn empty_at_null<'a>(key: *const u8, length: usize) -> Option<&'a [u8]> {
+    (key.is_null() && length == 0).then_some(&[])
+}
+
 /// A position in a buffer, of 32 or 64 bits.
-pub(crate) trait Offset: Copy + Ord + Sync {
+pub(crate) trait Offset: Copy + Sync {
     /// As a number of this machine; one that is in no buffer if it is none.
     fn position(self) -> usize;
 }
@@ -238,6 +298,7 @@ impl Offset for i64 {
 }
 
 /// Keys in one buffer, each from one offset to the next: Arrow's layout.
+#[derive(Clone, Copy)]
 pub(crate) struct Buffer<'a, O> {
     data: &'a [u8],
     /// One more than there are keys, or none.
@@ -258,30 +319,21 @@ impl<O: Offset> Buffer<'_, O> {
         let ends = if count == 0 { 0 } else { count.saturating_add(1) };
         // SAFETY: as the caller has it.
         let (data, offsets) = unsafe { (bytes(data, length)?, array(offsets, ends, "offsets")?) };
-        // In order, so that all are in the data if the first and the last are.
-        let ordered = offsets.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
-        let inside = |offset: &O| offset.position() <= data.len();
-        if !(ordered && offsets.first().is_none_or(inside) && offsets.last().is_none_or(inside)) {
-            let bad = |pair: &[O]| data.get(pair[0].position()..pair[1].position()).is_none();
-            return Err(impossible(offsets.windows(2).position(bad).unwrap_or(0)));
-        }
         Ok(Buffer { data, offsets, count })
     }
 }
 
-impl<O: Offset> Keys for Buffer<'_, O> {
-    fn count(&self) -> usize {
+impl<'k, O: Offset> Keys<'k> for Buffer<'k, O> {
+    fn count(self) -> usize {
         self.count
     }
 
     #[inline(always)]
-    fn get(&self, at: usize) -> &[u8] {
+    fn get(self, at: usize) -> Option<&'k [u8]> {
         assert!(at < self.count);
-        // SAFETY: there is one offset more than there are keys; `new` found all of them in order and
-        // in the data.
-        unsafe {
-            let (start, end) = (self.offsets.get_unchecked(at), self.offsets.get_unchecked(at + 1));
-            self.data.get_unchecked(start.position()..end.position())
-        }
+        // SAFETY: there is one offset more than there are keys.
+        let (start, end) =
+            unsafe { (self.offsets.get_unchecked(at), self.offsets.get_unchecked(at + 1)) };
+        self.data.get(start.position()..end.position())
     }
 }

@@ -49,6 +49,25 @@ pub unsafe extern "C" fn bloomfile_intersect(
     })
 }
 
+/// Makes a new file that holds what another holds, bit for bit, with a journal of so many bytes; 0 for a
+/// file that is shipped and read. Both may be the same path if `replace` is not 0. As bloomfile_merge in all
+/// else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_compact(
+    input: *const c_char,
+    output: *const c_char,
+    journal_bytes: u64,
+    replace: c_int,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    guard_done(|| unsafe {
+        let (input, output) = (input::path(input)?, input::path(output)?);
+        let operation = SetOperation::new().replace(replace != 0).journal_bytes(journal_bytes);
+        operation.union(&[input], output)?;
+        Ok(())
+    })
+}
+
 /// # Safety
 /// As [`input::array`] and [`input::path`].
 unsafe fn paths<'a>(inputs: *const *const c_char, count: usize) -> Result<Vec<&'a Path>> {

@@ -93,6 +93,17 @@ pub unsafe extern "C" fn bloomfile_options_set_rate(options: *mut Options, rate:
     unsafe { change(options, |options| Ok(options.false_positive_rate(rate))) }
 }
 
+/// As bloomfile_options_set_rate, of each generation of a rotating filter by itself: a look-up asks all of
+/// them, so that the whole file has up to as many times this rate. The last of both calls counts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_options_set_generation_rate(
+    options: *mut Options,
+    rate: f64,
+) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    unsafe { change(options, |options| Ok(options.generation_rate(rate))) }
+}
+
 /// The layout: BLOOMFILE_LAYOUT_...
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_options_set_layout(
@@ -155,8 +166,9 @@ pub unsafe extern "C" fn bloomfile_options_set_when_full(
     unsafe { change(options, set) }
 }
 
-/// A filter that forgets: `generations` of them, from 2 to 32, each of the capacity and rate asked for, of
-/// which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
+/// A filter that forgets: `generations` of them, from 2 to 32, each of the capacity asked for and all of
+/// them together of the rate asked for, of which rotating drops the oldest. It rotates by itself after
+/// `rotate_after` adds, unless that is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_options_set_generations(
     options: *mut Options,

@@ -8,7 +8,7 @@ use bloomfile::report::Health;
 
 use crate::error::{BLOOMFILE_OK, Failure, Result, guard, guard_done};
 use crate::handle::{self, Handle};
-use crate::input::{self, Buffer, Keys, Pointers};
+use crate::input::{self, Asked, Buffer, Keys, Pointers};
 use crate::key::Key;
 
 /// Every page is checked at opening, so that damage is an error of it.
@@ -122,7 +122,23 @@ pub unsafe extern "C" fn bloomfile_reader_contains(
     key: *const c_void,
     length: usize,
 ) -> c_int {
+    // What is asked most often, without a frame and without calls; nothing in it can panic.
     // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    if let Some(found) = unsafe { input::short(key, length) }.and_then(|key| {
+        // SAFETY: as above.
+        unsafe { handle::borrow_quietly(reader) }?.contains_at_once(key)
+    }) {
+        return found.into();
+    }
+    // SAFETY: as above.
+    unsafe { contains_by_call(reader, key, length) }
+}
+
+/// # Safety
+/// As [`handle::borrow`] and [`input::bytes`].
+#[inline(never)]
+unsafe fn contains_by_call(reader: *const Reader, key: *const c_void, length: usize) -> c_int {
+    // SAFETY: as the caller has it.
     guard(|| unsafe { Ok(handle::borrow(reader)?.contains(input::bytes(key, length)?).into()) })
 }
 
@@ -130,6 +146,19 @@ pub unsafe extern "C" fn bloomfile_reader_contains(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bloomfile_reader_contains_hash(reader: *const Reader, hash: u64) -> c_int {
     // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    let reader_of = unsafe { handle::borrow_quietly(reader) };
+    if let Some(found) = reader_of.and_then(|reader| reader.contains_hash_at_once(hash)) {
+        return found.into();
+    }
+    // SAFETY: as above.
+    unsafe { contains_hash_by_call(reader, hash) }
+}
+
+/// # Safety
+/// As [`handle::borrow`].
+#[inline(never)]
+unsafe fn contains_hash_by_call(reader: *const Reader, hash: u64) -> c_int {
+    // SAFETY: as the caller has it.
     guard(|| unsafe { Ok(handle::borrow(reader)?.contains_hash(hash).into()) })
 }
 
@@ -148,7 +177,7 @@ pub unsafe extern "C" fn bloomfile_reader_try_contains(
 
 /// # Safety
 /// As [`handle::borrow`] and [`input::answers`].
-unsafe fn contains<K: Keys>(
+unsafe fn contains<'k, K: Keys<'k>>(
     reader: *const Reader,
     keys: impl FnOnce() -> Result<K>,
     found: *mut bool,
@@ -159,8 +188,9 @@ unsafe fn contains<K: Keys>(
         let keys = keys()?;
         // SAFETY: as the caller has it.
         let found = unsafe { input::answers(found, keys.count())? };
-        reader.contains_batch_by(|at| keys.get(at), found);
-        Ok(())
+        let asked = Asked::default();
+        reader.contains_batch_by(asked.keys(keys), found);
+        asked.result()
     })
 }
 

@@ -49,7 +49,7 @@ static void versions(void)
     CHECK(bloomfile_error_code() == BLOOMFILE_OK && bloomfile_error_os() == 0);
     CHECK(strcmp(bloomfile_error_name(BLOOMFILE_ERROR_LOCKED), "locked") == 0);
     CHECK(strcmp(bloomfile_error_name(12345), "unknown") == 0);
-    for (int code = 0; code >= BLOOMFILE_ERROR_OTHER; code--)
+    for (int code = 0; code >= BLOOMFILE_ERROR_OTHER_VERSION; code--)
         CHECK(strcmp(bloomfile_error_name(code), "unknown") != 0);
     bloomfile_string_free(NULL);
 }
@@ -317,6 +317,18 @@ static void builders(void)
     OK(bloomfile_options_free(options));
 }
 
+/* What a generation of such a filter has at capacity. */
+static double rate_at_capacity(const bloomfile_options *options)
+{
+    char *text = NULL;
+    double rate = -1;
+    OK(bloomfile_plan(options, &text));
+    const char *field = strstr(text, "\"expected_rate\":");
+    CHECK(field != NULL && sscanf(field, "\"expected_rate\":%lf", &rate) == 1);
+    bloomfile_string_free(text);
+    return rate;
+}
+
 static void every_kind(void)
 {
     bloomfile_options *options;
@@ -342,6 +354,39 @@ static void every_kind(void)
     FAILS(bloomfile_filter_remove(filter, "sheep", 5), BLOOMFILE_ERROR_NOT_PRESENT, "not in the filter");
     FAILS(bloomfile_filter_remove_hash(filter, hash), BLOOMFILE_ERROR_NOT_PRESENT, "not in");
     FAILS(bloomfile_filter_rotate(filter), BLOOMFILE_ERROR_PARAMETER, "generations");
+
+    /* Many at once: those that are in, each once. */
+    const char *herd[] = {"sheep", "wolf", "goat", "sheep"};
+    const size_t lengths[] = {5, 4, 4, 5};
+    const int32_t offsets32[] = {0, 5, 9};
+    const int64_t offsets64[] = {0, 5, 9};
+    uint64_t hashes[2] = {hash, hash};
+    for (int i = 0; i < 3; i++) {
+        CHECK(bloomfile_filter_add(filter, "sheep", 5) >= 0);
+        CHECK(bloomfile_filter_add(filter, "goat", 4) >= 0);
+    }
+    number = 99;
+    OK(bloomfile_filter_remove_batch(filter, (const void *const *)herd, lengths, 3, &number));
+    CHECK(number == 2);
+    OK(bloomfile_filter_remove_offsets32(filter, "sheepgoat", 9, offsets32, 2, &number));
+    CHECK(number == 2);
+    CHECK(bloomfile_filter_count(filter, "sheep", 5) == 1);
+    OK(bloomfile_filter_remove_offsets64(filter, "sheepgoat", 9, offsets64, 2, NULL));
+    CHECK(bloomfile_filter_contains(filter, "goat", 4) == 0);
+    CHECK(bloomfile_filter_add(filter, "sheep", 5) == 1);
+    OK(bloomfile_filter_remove_hash_batch(filter, hashes, 2, &number));
+    CHECK(number == 1);
+    FAILS(bloomfile_filter_remove_offsets32(filter, "sheepgoat", 4, offsets32, 2, &number),
+          BLOOMFILE_ERROR_ARGUMENT, "key 0");
+    CHECK(number == 1);
+    OK(bloomfile_filter_close(filter));
+
+    /* A plain one has nothing that could be taken out. */
+    make_file(at("not counting"), herd, 3);
+    OK(bloomfile_filter_open(at("not counting"), NULL, &filter));
+    FAILS(bloomfile_filter_remove_batch(filter, (const void *const *)herd, lengths, 4, &number),
+          BLOOMFILE_ERROR_PARAMETER, "counting");
+    CHECK(number == 1 && bloomfile_filter_contains(filter, "sheep", 5) == 1);
     OK(bloomfile_filter_close(filter));
     OK(bloomfile_options_free(options));
 
@@ -380,6 +425,14 @@ static void every_kind(void)
     CHECK(bloomfile_reader_contains(reader, "today", 5) == 0);
     OK(bloomfile_reader_close(reader));
     FAILS(bloomfile_rotate(at("growing")), BLOOMFILE_ERROR_PARAMETER, "generations");
+
+    /* The rate of all generations together, or of each. */
+    OK(bloomfile_options_set_capacity(options, 1000000));
+    double whole = rate_at_capacity(options);
+    OK(bloomfile_options_set_generation_rate(options, 0.01));
+    CHECK(whole < 0.0055 && rate_at_capacity(options) > 0.009);
+    OK(bloomfile_options_set_rate(options, 0.01));
+    CHECK(rate_at_capacity(options) == whole);
     OK(bloomfile_options_free(options));
 
     /* Sealed: built from all of its keys, and never changed. */
@@ -487,6 +540,28 @@ static void whole_files(void)
     FAILS(bloomfile_intersect(inputs, 2, at("none"), 0), BLOOMFILE_ERROR_INCOMPATIBLE, "differs");
     inputs[1] = NULL;
     FAILS(bloomfile_merge(inputs, 2, at("none"), 0), BLOOMFILE_ERROR_ARGUMENT, "NULL");
+
+    /* The same bits with another journal, or none. */
+    struct stat with_journal, without_journal;
+    options = options_for(1000, 0.01);
+    OK(bloomfile_options_set_journal_bytes(options, 1 << 20));
+    OK(bloomfile_filter_create(options, at("long journal"), &filter));
+    CHECK(bloomfile_filter_add(filter, "sheep", 5) == 1);
+    OK(bloomfile_filter_close(filter));
+    OK(bloomfile_options_free(options));
+    OK(bloomfile_compact(at("long journal"), at("compact"), 0, 0));
+    CHECK(stat(at("long journal"), &with_journal) == 0 && stat(at("compact"), &without_journal) == 0);
+    CHECK(without_journal.st_size + (1 << 20) <= with_journal.st_size);
+    OK(bloomfile_reader_open(at("compact"), 0, NULL, &reader));
+    CHECK(bloomfile_reader_contains(reader, "sheep", 5) == 1);
+    CHECK(bloomfile_reader_contains(reader, "wolf", 4) == 0);
+    OK(bloomfile_reader_close(reader));
+    FAILS(bloomfile_compact(at("long journal"), at("compact"), 0, 0), BLOOMFILE_ERROR_EXISTS, "compact");
+    OK(bloomfile_compact(at("compact"), at("compact"), 65536, 1));
+    CHECK(stat(at("compact"), &with_journal) == 0);
+    CHECK(with_journal.st_size > without_journal.st_size);
+    FAILS(bloomfile_compact(at("nothing"), at("x"), 0, 0), BLOOMFILE_ERROR_NOT_FOUND, "nothing");
+    FAILS(bloomfile_compact(at("sealed"), at("x"), 0, 0), BLOOMFILE_ERROR_SEALED, "sealed");
 
     OK(bloomfile_inspect(at("both"), &text));
     CHECK(strstr(text, "\"schema\":1") && strstr(text, "\"capacity\":1000") && strstr(text, "rate_now"));
@@ -637,6 +712,10 @@ static void bad_handles_and_pointers(void)
     BAD(bloomfile_filter_hash(NULL, "x", 1, &number));
     BAD(bloomfile_filter_remove(NULL, "x", 1));
     BAD(bloomfile_filter_remove_hash(NULL, 1));
+    BAD(bloomfile_filter_remove_batch(NULL, NULL, NULL, 0, NULL));
+    BAD(bloomfile_filter_remove_offsets32(NULL, NULL, 0, NULL, 0, NULL));
+    BAD(bloomfile_filter_remove_offsets64(NULL, NULL, 0, NULL, 0, NULL));
+    BAD(bloomfile_filter_remove_hash_batch(NULL, NULL, 0, NULL));
     BAD(bloomfile_filter_count(NULL, "x", 1));
     BAD(bloomfile_filter_sync(NULL));
     BAD(bloomfile_filter_sync_with_mark(NULL, 1));
@@ -671,6 +750,7 @@ static void bad_handles_and_pointers(void)
     BAD(bloomfile_builder_finish(NULL, NULL));
     BAD(bloomfile_options_set_capacity(NULL, 1));
     BAD(bloomfile_options_set_rate(NULL, 0.5));
+    BAD(bloomfile_options_set_generation_rate(NULL, 0.5));
     BAD(bloomfile_options_set_layout(NULL, BLOOMFILE_LAYOUT_LINE));
     BAD(bloomfile_options_set_rows(NULL, 1, 64));
     BAD(bloomfile_options_set_kind(NULL, BLOOMFILE_KIND_PLAIN));
@@ -731,6 +811,8 @@ static void bad_handles_and_pointers(void)
     BAD(bloomfile_verify(NULL, &text));
     BAD(bloomfile_recover(NULL));
     BAD(bloomfile_rotate(NULL));
+    BAD(bloomfile_compact(NULL, at("x"), 0, 0));
+    BAD(bloomfile_compact(at("handles"), NULL, 0, 0));
     BAD(bloomfile_plan(options, NULL));
     BAD(bloomfile_merge(NULL, 0, NULL, 0));
     BAD(bloomfile_precheck(1, 1, 1, 1, 1, NULL, &seconds));

@@ -141,6 +141,25 @@ impl Filter {
         py.detach(|| self.handle.with(|file| file.remove_hash(hash).map_err(raise)))
     }
 
+    /// Takes many keys out of a counting filter, each once, from anything that `update` takes; how many
+    /// of them were in. A key that is not in is left alone.
+    ///
+    /// >>> with bloomfile.create("sessions.bloom", capacity=1000, kind="counting") as sessions:
+    /// ...     _ = sessions.update(["alice", "bob"])
+    /// ...     sessions.remove_many(["alice", "carol", "alice"]), "bob" in sessions
+    /// (1, True)
+    fn remove_many(&self, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let mut removed = 0;
+        self.handle.with(|_| Ok(()))?;
+        each_batch(keys, &self.handle.rules, &mut |py, batch| {
+            batch.refuse_nulls()?;
+            let remove = |file: &Inner| file.remove_hash_batch(batch.hashes).map_err(raise);
+            removed += py.detach(|| self.handle.with(remove))?;
+            Ok(())
+        })?;
+        Ok(removed)
+    }
+
     /// Makes all that was added survive a power cut, and a number of the caller's own with it.
     ///
     /// >>> with bloomfile.create("seen.bloom", capacity=1000) as seen:

@@ -68,7 +68,8 @@ pub(crate) fn open<'py>(
 ///
 /// `kind` is "plain" or "counting", which takes keys out again. `when_full` says what an add does to a
 /// full filter: "allow" it, "refuse" it with a FullError, or "grow". A filter with `generations` forgets
-/// the oldest at each `rotate`, or after `rotate_after` adds. `encoding` is how whole numbers become
+/// the oldest at each `rotate`, or after `rotate_after` adds; `fpr` is the rate of all of them together,
+/// and `generation_fpr`, in its place, that of each. `encoding` is how whole numbers become
 /// keys: "le64", "be64" or "decimal"; it is recorded in the file. `rows` and `row_bits` give the size
 /// exactly, in place of `capacity` and `fpr` (the rate, 0.01 where nothing is said).
 ///
@@ -78,8 +79,8 @@ pub(crate) fn open<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     path, *, capacity = None, fpr = None, kind = "plain", layout = None, rows = None, row_bits = None,
-    when_full = "allow", generations = 0, rotate_after = 0, seed = 0, secret = None, encoding = None,
-    metadata = None, journal = None, replace = false
+    when_full = "allow", generations = 0, rotate_after = 0, generation_fpr = None, seed = 0,
+    secret = None, encoding = None, metadata = None, journal = None, replace = false
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
 pub(crate) fn create(
@@ -94,6 +95,7 @@ pub(crate) fn create(
     when_full: &str,
     generations: u64,
     rotate_after: u64,
+    generation_fpr: Option<f64>,
     seed: u64,
     secret: Option<&Bound<'_, PyAny>>,
     encoding: Option<&str>,
@@ -115,8 +117,16 @@ pub(crate) fn create(
         journal,
         replace,
     };
-    let options = self::when_full(arguments.new_file()?.options, when_full)?;
-    let options = options.generations(generations).rotate_after(rotate_after);
+    let mut options = self::when_full(arguments.new_file()?.options, when_full)?;
+    options = options.generations(generations).rotate_after(rotate_after);
+    if let Some(rate) = generation_fpr {
+        if fpr.is_some() {
+            let message = "fpr is the rate of all generations together, and generation_fpr that of \
+                           each: give one of them";
+            return Err(PyValueError::new_err(message));
+        }
+        options = options.generation_rate(rate);
+    }
     let filter = py.detach(|| options.create(&path)).map_err(raise)?;
     Filter::new(filter, &path)
 }
@@ -268,6 +278,30 @@ pub(crate) fn intersect<'py>(
     report(py, "Derivation", &made.map_err(raise)?)
 }
 
+/// Makes a file that holds what another holds, bit for bit, with a journal of `journal` bytes; without
+/// one it is a file to ship and to read. Give the same path twice, and `replace`, to change it in place.
+///
+/// >>> with bloomfile.create("seen.bloom", capacity=1000, journal=1 << 20) as seen:
+/// ...     _ = seen.add("sheep")
+/// >>> before = bloomfile.inspect("seen.bloom").file_bytes
+/// >>> before - bloomfile.compact("ship.bloom", "seen.bloom").file_bytes >= 1 << 20
+/// True
+/// >>> "sheep" in bloomfile.open("ship.bloom")
+/// True
+#[pyfunction]
+#[pyo3(signature = (path, file, *, journal = 0, replace = false))]
+pub(crate) fn compact<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    file: PathBuf,
+    journal: u64,
+    replace: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let operation =
+        || SetOperation::new().replace(replace).journal_bytes(journal).union(&[&file], &path);
+    report(py, "Derivation", &py.detach(operation).map_err(raise)?)
+}
+
 /// How two files relate: overlap, which holds more, which pages differ. Both are verified.
 ///
 /// >>> _ = bloomfile.build("less.bloom", ["sheep"], capacity=1000)
@@ -284,7 +318,8 @@ pub(crate) fn compare<'py>(py: Python<'py>, a: PathBuf, b: PathBuf) -> PyResult<
     Ok(found)
 }
 
-/// What a file is, and how full; reads no data. In a notebook it is shown as a report.
+/// What a file is, and how full; reads no data. In a notebook it is shown as the page that `html_report`
+/// makes, for which everything is read.
 ///
 /// >>> _ = bloomfile.build("words.bloom", ["sheep", "goat"], capacity=1000)
 /// >>> words = bloomfile.inspect("words.bloom")
@@ -300,6 +335,17 @@ pub(crate) fn inspect<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py
     found.setattr("rate_at_capacity", inspection.rate_at_capacity())?;
     found.setattr("health_meaning", inspection.health.meaning())?;
     Ok(found)
+}
+
+/// The report of a file as a page for a browser: charts, checks, parameters. The same that
+/// `bloomfile inspect --html` writes. Everything is read and checked for it.
+///
+/// >>> _ = bloomfile.build("words.bloom", ["sheep", "goat"], capacity=1000)
+/// >>> bloomfile.html_report("words.bloom").startswith("<!DOCTYPE html>")
+/// True
+#[pyfunction]
+pub(crate) fn html_report(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    py.detach(|| bloomfile_describe::html(&path)).map_err(raise)
 }
 
 /// Checks every byte of a file.

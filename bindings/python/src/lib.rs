@@ -21,7 +21,8 @@ mod _bloomfile {
     use crate::filter::Filter;
     #[pymodule_export]
     use crate::functions::{
-        Hasher, build, compare, create, digest, inspect, intersect, merge, open, verify,
+        Hasher, build, compact, compare, create, digest, html_report, inspect, intersect, merge,
+        open, verify,
     };
     #[pymodule_export]
     use crate::parts::{PartBuilder, PartPlan, join, plan_parts};

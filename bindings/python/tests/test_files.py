@@ -58,6 +58,61 @@ def test_kinds():
         bloomfile.open("sealed.bloom", "r+")
 
 
+def test_the_rate_of_generations():
+    def rate(name, **rates):
+        bloomfile.create(name, capacity=1000, generations=4, **rates).close()
+        found = bloomfile.inspect(name)
+        return found.segments[0].rate_at_capacity, found.target_rate
+
+    each, target = rate("whole.bloom", fpr=0.04)
+    assert each < 0.0105 and target == 0.04
+    each, target = rate("each.bloom", generation_fpr=0.04)
+    assert 0.03 < each < 0.041
+    with pytest.raises(ValueError, match="give one of them"):
+        rate("both.bloom", fpr=0.01, generation_fpr=0.01)
+
+
+def test_many_keys_are_taken_out():
+    import numpy
+    import pyarrow
+
+    with bloomfile.create("c.bloom", capacity=10_000, fpr=1e-6, kind="counting") as counting:
+        counting.update(str(number) for number in range(1000))
+        counting.update(["0", "0"])
+        assert counting.remove_many([str(number) for number in range(500)] + ["nobody"]) == 500
+        assert counting.contains_many(["0", "1", "999"]) == [True, False, True]
+        assert counting.remove_many(pyarrow.array(["0", "999", "999"])) == 2
+        assert counting.remove_many(str(number) for number in range(2)) == 1
+        with pytest.raises(ValueError, match="null is no key"):
+            counting.remove_many(pyarrow.array(["7", None]))
+        with pytest.raises(TypeError, match="put it in a list"):
+            counting.remove_many("7")
+    with pytest.raises(bloomfile.ClosedError):
+        counting.remove_many([])
+    with bloomfile.create("n.bloom", capacity=100, kind="counting", encoding="le64") as numbers:
+        numbers.update(range(10))
+        assert numbers.remove_many(numpy.arange(5, 15)) == 5
+    with bloomfile.create("p.bloom", capacity=100) as plain:
+        plain.add("a")
+        with pytest.raises(bloomfile.ParameterError, match="counting"):
+            plain.remove_many(["a"])
+
+
+def test_compacting():
+    with bloomfile.create("long.bloom", capacity=1000, journal=1 << 20) as filter:
+        filter.add("a")
+    made = bloomfile.compact("short.bloom", "long.bloom")
+    assert made.file_bytes + (1 << 20) <= bloomfile.inspect("long.bloom").file_bytes
+    assert bloomfile.inspect("short.bloom").journal_bytes == 0
+    assert bloomfile.digest("short.bloom") == bloomfile.digest("long.bloom")
+    with pytest.raises(bloomfile.ExistsError):
+        bloomfile.compact("short.bloom", "short.bloom", journal=65536)
+    bloomfile.compact("short.bloom", "short.bloom", journal=65536, replace=True)
+    assert bloomfile.inspect("short.bloom").journal_bytes == 65536
+    with pytest.raises(bloomfile.NotFoundError):
+        bloomfile.compact("x.bloom", "none.bloom")
+
+
 def test_metadata_and_properties():
     bloomfile.build("a.bloom", ["a"], metadata={"keys": "letters"}, capacity=10)
     reader = bloomfile.open("a.bloom")
@@ -278,12 +333,31 @@ def test_reports():
     found = bloomfile.inspect("<a>.bloom")
     assert found.segments[0].adds == 1 and found.health == "clean"
     json.dumps(found.to_dict())
-    page = found._repr_html_()
-    assert "&lt;a&gt;.bloom" in page and "&lt;script&gt;" in page and "<script>" not in page
-    assert "100 keys" in page
+    assert found._repr_html_().count("&lt;a&gt;.bloom") > 0
     assert found == bloomfile.inspect("<a>.bloom")
     assert "capacity=100" in repr(found)
     with bloomfile.open("<a>.bloom", "r+") as filter:
         filter.add("b")
         filter.sync()
         assert 0 < filter.stats().longest_sync < 60
+
+
+def test_a_notebook_shows_the_page_of_the_command(command):
+    """The frame holds what `bloomfile inspect --html` writes, and nothing in it gets out."""
+    import html
+    import re
+
+    bloomfile.build("<a>.bloom", ["a"], capacity=100, metadata={"<script>": "</iframe>"})
+    shown = bloomfile.inspect("<a>.bloom")._repr_html_()
+    frame = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox title="[^"]*" style="[^"]*"></iframe>', shown)
+    page = html.unescape(frame.group(1))
+    assert page == bloomfile.html_report("<a>.bloom")
+    written = subprocess.run(
+        [command, "inspect", "<a>.bloom", "--html", "-"], capture_output=True, text=True, check=True
+    )
+    assert page == written.stdout
+    assert "&lt;script&gt;" in page and "<script>" not in page
+    gone = bloomfile.inspect("<a>.bloom")
+    os.remove("<a>.bloom")
+    shown = gone._repr_html_()
+    assert "cannot open" in shown and "capacity=100" in shown and "<a>" not in shown

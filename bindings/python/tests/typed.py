@@ -15,7 +15,9 @@ with bloomfile.open("a.bloom", "r+") as writer:
     new: bool = writer.add(b"key")
     count: int = writer.update(str(number) for number in range(9))
     writer.sync(mark=3)
+    removed: int = writer.remove_many(["key"])
     writer |= reader
+shipped: bloomfile.Derivation = bloomfile.compact("b.bloom", "a.bloom", journal=0)
 rate: float = bloomfile.inspect("a.bloom").segments[0].rate_now
 bloom: Bloom = Bloom(100, 0.01) | Bloom(100, 0.01)
 there: bool = BloomFilter(100, 0.01).add("x")

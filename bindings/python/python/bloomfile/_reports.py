@@ -162,7 +162,7 @@ class Segment(Report):
 
 
 class Inspection(Report):
-    """What a file is, and how full. In a notebook it shows itself as a table."""
+    """What a file is, and how full. In a notebook it shows itself as the page of `html_report`."""
 
     path: str
     format_version: int
@@ -201,31 +201,16 @@ class Inspection(Report):
         return value
 
     def _repr_html_(self) -> str:
-        def rate(value: Optional[float]) -> str:
-            return "–" if value is None else f"{value:.3g} (1 in {1 / value:,.0f})" if value else "0"
+        from ._bloomfile import html_report
+        from ._errors import Error
 
-        rows = [
-            ("made for", f"{self.capacity:,} keys" if self.capacity else "no number in particular"),
-            ("holds", f"about {self.keys:,.0f} keys"),
-            ("rate now", rate(self.rate_now)),
-            ("at capacity", rate(self.rate_at_capacity)),
-            ("kind", f"{self.kind}, {self.segments[0].geometry.get('layout', '')}"),
-            ("size", f"{self.file_bytes:,} bytes"),
-            ("hash", self.hash if self.key_fingerprint else f"{self.hash}, seed {self.seed}"),
-            ("health", self.health_meaning),
-            ("identity", self.uuid),
-            *((f"metadata: {key}", value) for key, value in self.metadata.items()),
-        ]
-        cell = "style='text-align:left;padding:0.1em 0.8em'"
-        body = "".join(
-            f"<tr><th {cell}>{html.escape(name)}</th><td {cell}>{html.escape(str(value))}</td></tr>"
-            for name, value in rows
+        try:
+            page = html_report(self.path)
+        except Error as error:
+            # The file may be gone or changed by now: then what was found is shown as text.
+            return f"<p>{html.escape(str(error))}</p><pre>{html.escape(repr(self))}</pre>"
+        # In a frame of its own: the style of the page is for all of a document.
+        return (
+            f'<iframe srcdoc="{html.escape(page)}" sandbox title="{html.escape(self.path)}" '
+            'style="width:100%;height:40em;border:0"></iframe>'
         )
-        bars = "".join(
-            f"<tr><th {cell}>fill{f' of segment {number}' if len(self.segments) > 1 else ''}</th>"
-            f"<td {cell}><meter min='0' max='1' value='{segment.fill:.4f}'></meter> "
-            f"{100 * segment.fill:.3g} %</td></tr>"
-            for number, segment in enumerate(self.segments)
-        )
-        title = html.escape(self.path)
-        return f"<table><caption><b>{title}</b></caption><tbody>{body}{bars}</tbody></table>"

@@ -1,0 +1,42 @@
+//! The hashes of a batch, some at a time.
+
+/// Keys that are hashed one after the other, before their hashes are used.
+const BLOCK: usize = 16;
+
+/// The hashes of `count` keys, which are asked for in order, each once: worked out in blocks, because
+/// hashing takes so many registers that a call for each key saves and restores more than it computes.
+#[inline(always)]
+pub(crate) fn in_blocks(count: usize, hash: impl Fn(usize) -> u64) -> impl FnMut(usize) -> u64 {
+    let mut block = [0; BLOCK];
+    move |at| {
+        let place = at % BLOCK;
+        if place == 0 {
+            fill(&mut block, at..count, &hash);
+        }
+        block[place]
+    }
+}
+
+#[inline(never)]
+fn fill(block: &mut [u64; BLOCK], keys: std::ops::Range<usize>, hash: &impl Fn(usize) -> u64) {
+    block.iter_mut().zip(keys).for_each(|(place, at)| *place = hash(at));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hash_is_asked_for_once_and_in_order() {
+        for count in 0..4 * BLOCK {
+            let asked = std::cell::RefCell::new(Vec::new());
+            let mut hashes = in_blocks(count, |at| {
+                asked.borrow_mut().push(at);
+                at as u64 * 7
+            });
+            assert!((0..count).all(|at| hashes(at) == at as u64 * 7));
+            drop(hashes);
+            assert_eq!(asked.into_inner(), (0..count).collect::<Vec<_>>());
+        }
+    }
+}
