@@ -153,6 +153,7 @@ thread_local! {
 
 /// Keeps a failure for the functions that tell of it; its code.
 #[cold]
+#[expect(clippy::boxed_local, reason = "nothing is moved to the stack of a call that did not fail")]
 fn keep(failure: Box<Failure>) -> c_int {
     let Failure { code, os, message } = *failure;
     // A NUL can come from a file's name; nothing behind it could be read.
