@@ -3,8 +3,8 @@
 /// Keys that are hashed one after the other, before their hashes are used.
 const BLOCK: usize = 16;
 
-/// The hashes of `count` keys, which are asked for in order, each once: worked out in blocks, because
-/// hashing takes so many registers that a call for each key saves and restores more than it computes.
+/// The hashes of `count` keys, which are asked for in order, each once: worked out in blocks. Hashing
+/// takes more registers than are free, and a call for each key would save and restore them each time.
 #[inline(always)]
 pub(crate) fn in_blocks(count: usize, hash: impl Fn(usize) -> u64) -> impl FnMut(usize) -> u64 {
     let mut block = [0; BLOCK];

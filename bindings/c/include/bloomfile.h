@@ -716,7 +716,7 @@ int bloomfile_intersect(const char *const *inputs,
                         int replace);
 
 /**
- * Makes a new file that holds what another holds, bit for bit, with a journal of so many bytes; 0 for a
+ * Makes a new file that holds what another holds, bit for bit, with a journal of `journal_bytes`; 0 for a
  * file that is shipped and read. Both may be the same path if `replace` is not 0. As bloomfile_merge in all
  * else.
  */
@@ -827,8 +827,9 @@ int bloomfile_options_set_kind(bloomfile_options *options,
 int bloomfile_options_set_when_full(bloomfile_options *options, int when_full);
 
 /**
- * A filter that forgets: so many generations, from 2 to 32, each of the capacity asked for and all of them
- * together of the rate asked for, of which rotating drops the oldest. It rotates by itself after `rotate_after` adds, unless that is 0.
+ * A filter that forgets: `generations` of them, from 2 to 32, each of the capacity asked for and all of
+ * them together of the rate asked for, of which rotating drops the oldest. It rotates by itself after
+ * `rotate_after` adds, unless that is 0.
  */
 int bloomfile_options_set_generations(bloomfile_options *options,
                                       uint64_t generations,

@@ -10,8 +10,8 @@ use crate::error::{Failure, Result};
 /// Most bytes of anything in memory.
 const MOST: usize = isize::MAX as usize;
 
-/// Longest key, in bytes, that is looked up in the function that C calls: longer ones are hashed in so
-/// many registers that others have to be saved first, which would take its time for all.
+/// Longest key, in bytes, that is looked up in the function that C calls: longer ones are hashed in
+/// more registers than are free, and to save others first would take its time for all.
 const SHORT: usize = 16;
 
 /// The bytes of a short key; `None` for others and at NULL.

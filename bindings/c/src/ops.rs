@@ -49,7 +49,7 @@ pub unsafe extern "C" fn bloomfile_intersect(
     })
 }
 
-/// Makes a new file that holds what another holds, bit for bit, with a journal of so many bytes; 0 for a
+/// Makes a new file that holds what another holds, bit for bit, with a journal of `journal_bytes`; 0 for a
 /// file that is shipped and read. Both may be the same path if `replace` is not 0. As bloomfile_merge in all
 /// else.
 #[unsafe(no_mangle)]

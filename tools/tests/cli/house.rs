@@ -69,7 +69,10 @@ fn every_command_has_a_file_with_its_arguments() {
 
 #[test]
 fn no_source_is_too_long() {
-    for path in files(&tools().join("src"), ".rs") {
+    let describe = tools().parent().unwrap().join("describe/src");
+    let mut paths = files(&tools().join("src"), ".rs");
+    paths.extend(files(&describe, ".rs"));
+    for path in paths {
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines <= LINES, "{} has {lines} lines", path.display());
     }
@@ -79,8 +82,16 @@ fn no_source_is_too_long() {
 fn texts() -> Vec<(PathBuf, String)> {
     let root = tools().parent().unwrap();
     let mut paths = vec![tools().join("tests/cli/help.txt"), tools().join("json-output.md")];
-    for folder in ["src", "tests", "benches", "examples", "docs", "fuzz/fuzz_targets", "tools/src"]
-    {
+    for folder in [
+        "src",
+        "tests",
+        "benches",
+        "examples",
+        "docs",
+        "fuzz/fuzz_targets",
+        "describe/src",
+        "tools/src",
+    ] {
         paths.extend(files(&root.join(folder), ".rs"));
         paths.extend(files(&root.join(folder), ".md"));
     }
@@ -125,7 +136,7 @@ fn words_are_plain() {
 #[test]
 fn names_are_those_of_the_field() {
     let root = tools().parent().unwrap();
-    for folder in [root.join("src"), tools().join("src")] {
+    for folder in ["src", "describe/src", "tools/src"].map(|name| root.join(name)) {
         for path in files(&folder, ".rs") {
             let text = std::fs::read_to_string(&path).unwrap();
             for (number, line) in text.lines().enumerate() {
