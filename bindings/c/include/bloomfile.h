@@ -168,6 +168,11 @@
 #define BLOOMFILE_ERROR_OTHER_VERSION -27
 
 /**
+ * The delta cannot be applied to an open filter: make a new file with it.
+ */
+#define BLOOMFILE_ERROR_NOT_IN_PLACE -28
+
+/**
  * One cache line for each look-up; the default down to a rate of 0.1 %.
  */
 #define BLOOMFILE_LAYOUT_LINE 1

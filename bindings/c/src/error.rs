@@ -65,6 +65,8 @@ pub const BLOOMFILE_ERROR_NOT_A_PART: c_int = -25;
 pub const BLOOMFILE_ERROR_NOT_A_DELTA: c_int = -26;
 /// The delta is for another file, or for another version of it.
 pub const BLOOMFILE_ERROR_OTHER_VERSION: c_int = -27;
+/// The delta cannot be applied to an open filter: make a new file with it.
+pub const BLOOMFILE_ERROR_NOT_IN_PLACE: c_int = -28;
 
 /// What a call of this library may give back instead of an answer.
 pub(crate) struct Failure {
@@ -117,6 +119,7 @@ fn code(error: &Error) -> c_int {
         Error::NotAPart { .. } => BLOOMFILE_ERROR_NOT_A_PART,
         Error::NotADelta { .. } => BLOOMFILE_ERROR_NOT_A_DELTA,
         Error::OtherVersion { .. } => BLOOMFILE_ERROR_OTHER_VERSION,
+        Error::NotInPlace { .. } => BLOOMFILE_ERROR_NOT_IN_PLACE,
         Error::NumbersSpent { .. } => BLOOMFILE_ERROR_NUMBERS_SPENT,
         Error::Locked => BLOOMFILE_ERROR_LOCKED,
         Error::Busy => BLOOMFILE_ERROR_BUSY,
@@ -232,6 +235,7 @@ pub extern "C" fn bloomfile_error_name(code: c_int) -> *const c_char {
         BLOOMFILE_ERROR_NOT_A_PART => c"not a part",
         BLOOMFILE_ERROR_NOT_A_DELTA => c"not a delta",
         BLOOMFILE_ERROR_OTHER_VERSION => c"other version",
+        BLOOMFILE_ERROR_NOT_IN_PLACE => c"not in place",
         _ => c"unknown",
     };
     name.as_ptr()
@@ -309,6 +313,7 @@ mod tests {
                 Error::OtherVersion { parameter: "", found: text(), expected: text() },
                 BLOOMFILE_ERROR_OTHER_VERSION,
             ),
+            (Error::NotInPlace { reason: text() }, BLOOMFILE_ERROR_NOT_IN_PLACE),
             (
                 Error::Incompatible { parameter: "", left: text(), right: text() },
                 BLOOMFILE_ERROR_INCOMPATIBLE,
