@@ -2,6 +2,7 @@
 
 mod asking;
 mod making;
+pub(crate) mod memory;
 
 use std::io;
 use std::path::PathBuf;

@@ -59,6 +59,7 @@ pub(super) fn advice(error: &io::Error) -> &'static str {
             "; free some space or choose another folder"
         }
         io::ErrorKind::NotFound => "; check the path",
+        io::ErrorKind::OutOfMemory => "; end other programs, or raise the limit of memory",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; check the permissions of the file and its folder"
         }

@@ -1,6 +1,7 @@
 //! The first bytes of a new file, written before anyone can see it (F-80, F-81).
 
 use std::hash::Hasher as _;
+use std::io;
 use std::ops::ControlFlow;
 
 use super::load::visit_table_bytes;
@@ -8,7 +9,7 @@ use super::{PAGE_WORDS, scan};
 use crate::error::{Error, Result};
 use crate::format::{
     BootId, ENTRY_BYTES, Extent, JOURNAL_OFFSET, Metadata, PageEntry, SLOT_OFFSETS, SegmentRecord,
-    Shape, Slot, State, Superblock, encode_table, first_extent,
+    Shape, Slot, State, Superblock, empty_table, first_extent,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
 use crate::hash::Crc;
@@ -24,15 +25,22 @@ pub(crate) fn create_file<M: Medium>(
     plan: &Plan,
     metadata: Metadata,
 ) -> Result<()> {
-    let pages = first_extent(superblock, plan.geometry()).pages;
-    let table = vec![PageEntry::empty(); pages as usize];
     let mut slot = first_slot(superblock, plan, metadata);
     let salts = [(); SALTS].map(|()| medium.salt());
     let segment = &mut slot.segments[0];
-    let (table, crc, ones) = encode_table(&table);
-    (segment.table_crc, segment.ones) = (crc, ones);
-    medium.write_at(&table, segment.extent().table(0)).map_err(Error::io("write the new file"))?;
+    segment.table_crc =
+        write_empty_table(medium, &segment.extent()).map_err(Error::io("write the new file"))?;
     write_headers(medium, superblock, slot, salts)
+}
+
+/// Writes page table 0 of a segment whose pages are empty, and tells its CRC.
+pub(crate) fn write_empty_table<M: Medium>(medium: &M, extent: &Extent) -> io::Result<u32> {
+    let mut at = extent.table(0);
+    empty_table(extent.pages, |bytes| {
+        medium.write_at(bytes, at)?;
+        at += bytes.len() as u64;
+        Ok(())
+    })
 }
 
 /// Describes the pages of a file whose data is complete in its page table, on all cores.

@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::format::{
     ENTRY_BYTES, Epoch, JOURNAL_OFFSET, MOST_RECORD_WORDS, PageEntry, SLOT_BYTES, SLOT_OFFSETS,
     SLOT_SEQUENCE_OFFSET, SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, recognise,
@@ -175,9 +175,22 @@ pub(crate) fn read_table(
 ) -> Result<Vec<PageEntry>> {
     // Grows with the entries that are there: the number of pages is only what the file says.
     let mut table = Vec::new();
-    visit_table(medium, segment, |entry| table.push(entry))?;
-    Ok(table)
+    let mut room = Ok(());
+    let _ = visit_table_until(medium, segment, |entry| {
+        if table.len() == table.capacity() {
+            let more = table.len().max(1024) as u64;
+            room = memory::reserve(&mut table, more, KEEP_TABLE);
+            if room.is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        table.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    room.map(|()| table)
 }
+
+const KEEP_TABLE: &str = "keep the page table in memory";
 
 /// As [`read_table`], for a repair: whatever stands in place of entries, and whether it is a sound
 /// table.
@@ -194,7 +207,9 @@ pub(crate) fn read_table_as_it_is(
     let mut table = Vec::new();
     visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
         let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
-        table.extend(entries.take((extent.pages - table.len() as u64) as usize));
+        let count = (extent.pages - table.len() as u64).min(entries.len() as u64);
+        memory::reserve(&mut table, count, KEEP_TABLE)?;
+        table.extend(entries.take(count as usize));
         Ok(ControlFlow::Continue(()))
     })
     .map(drop)?;
@@ -315,7 +330,7 @@ pub(crate) fn visit_table_bytes(
 ) -> Result<ControlFlow<()>> {
     const CHUNK: u64 = 64 * PAGE_BYTES;
     let length = table_bytes(pages);
-    let mut bytes = vec![0; CHUNK.min(length) as usize];
+    let mut bytes = memory::buffer(CHUNK.min(length), "read the page table")?;
     for at in (0..length).step_by(CHUNK as usize) {
         let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
         medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;

@@ -24,7 +24,7 @@ pub(crate) use checker::PageChecker;
 #[cfg(feature = "files")]
 pub(crate) use create::{
     create_file, describe_pages, file_bytes, finish_file, finish_slot, first_slot, new_slot,
-    write_table_part,
+    write_empty_table, write_table_part,
 };
 #[cfg(feature = "files")]
 pub(crate) use data::map_segment;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::changes::Changes;
 use super::epoch::epochs_of;
 use super::evidence::HalfEvidence;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::format::{
     Change, Epoch, FULL_RECORD, MOST_RECORD_WORDS, Record, Slot, State, Superblock,
 };
@@ -194,7 +194,7 @@ fn visit_records(
 ) -> Result<()> {
     const CHUNK: u64 = 1 << 20;
     let length = (range.end - range.start) / PAGE_BYTES * PAGE_BYTES;
-    let mut bytes = vec![0; CHUNK.min(length) as usize];
+    let mut bytes = memory::buffer(CHUNK.min(length), "read the journal")?;
     let mut index = first;
     let mut words = [0; MOST_RECORD_WORDS];
     for start in (0..length).step_by(CHUNK as usize) {

@@ -7,7 +7,7 @@ use super::judge::{PageJudge, Verdict};
 use super::load::{Loaded, load, read_table_part};
 use super::pages::{FilePages, PAGES_AT_ONCE, Pages};
 use super::replay::JournalContents;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::format::PageEntry;
 use crate::geometry::PAGE_BYTES;
 use crate::storage::ReadMedium;
@@ -118,7 +118,7 @@ pub(crate) fn check_pages<P: Pages + ?Sized>(
 ) -> Result<PageCheck> {
     let check_range = |range: Range<u64>| {
         let mut check = PageCheck::default();
-        let mut bytes = vec![0; (PAGES_AT_ONCE.min(count) * PAGE_BYTES) as usize];
+        let mut bytes = memory::buffer(PAGES_AT_ONCE.min(count) * PAGE_BYTES, "read data pages")?;
         for first in range.clone().step_by(PAGES_AT_ONCE as usize) {
             let few = first..(first + PAGES_AT_ONCE).min(range.end);
             let bytes = &mut bytes[..((few.end - few.start) * PAGE_BYTES) as usize];

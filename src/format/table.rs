@@ -2,8 +2,9 @@
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
+use crate::error::{Result, memory};
 use crate::geometry::{CellKind, Geometry, MAX_ROWS, PAGE_BYTES};
-use crate::hash::crc_of;
+use crate::hash::{Crc, crc_of};
 pub(crate) use crate::sealed::EMPTY_PAGE_CRC;
 use crate::sealed::{Header, PageBytes};
 
@@ -89,23 +90,59 @@ impl PageEntry {
 }
 
 /// A page table as bytes, its CRC and the sum of its ones.
-pub(crate) fn encode_table(table: &[PageEntry]) -> (Vec<u8>, u32, u64) {
-    let mut bytes = vec![0; table_bytes(table.len() as u64) as usize];
+pub(crate) fn encode_table(table: &[PageEntry]) -> Result<(Vec<u8>, u32, u64)> {
+    let mut bytes = memory::buffer(table_bytes(table.len() as u64), "write the page table")?;
     let mut ones = 0;
     for (entry, bytes) in table.iter().zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
         bytes.copy_from_slice(&entry.encode());
         ones += u64::from(entry.ones);
     }
     let crc = crc_of(&bytes);
-    (bytes, crc, ones)
+    Ok((bytes, crc, ones))
+}
+
+/// The CRC of a page table of empty pages (F-61), which `write` is shown in parts of whole pages,
+/// in order.
+pub(crate) fn empty_table<E>(
+    pages: u64,
+    mut write: impl FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<u32, E> {
+    const PART: u64 = 8 * PAGE_BYTES;
+    let (entries, length) = (pages * ENTRY_BYTES as u64, table_bytes(pages));
+    let mut part = [PageEntry::empty().encode(); PART as usize / ENTRY_BYTES];
+    let mut crc = Crc::new();
+    for start in (0..length).step_by(PART as usize) {
+        let end = (entries - start).min(PART) as usize / ENTRY_BYTES;
+        part[end..].fill([0; ENTRY_BYTES]);
+        let bytes = &part.as_flattened()[..(length - start).min(PART) as usize];
+        crc.update(bytes);
+        write(bytes)?;
+    }
+    Ok(crc.finalize())
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]
     fn f61_the_entry_of_an_empty_page() {
         assert_eq!(PageEntry::of(&[0; PAGE_BYTES as usize], CellKind::Plain), PageEntry::empty());
+    }
+
+    #[test]
+    fn f61_a_table_of_empty_pages_is_made_in_parts() {
+        for pages in [1, 511, 512, 513, 4096, 4097, 20_000] {
+            let mut bytes = Vec::new();
+            let write = |part: &[u8]| -> Result<()> {
+                bytes.extend_from_slice(part);
+                Ok(())
+            };
+            let crc = empty_table(pages, write).unwrap();
+            let table = vec![PageEntry::empty(); pages as usize];
+            assert_eq!((bytes, crc, 0), encode_table(&table).unwrap(), "{pages}");
+        }
     }
 }

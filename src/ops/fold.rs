@@ -1,5 +1,7 @@
 //! Folding: neighbouring blocks, or neighbouring cells of a row, ORed into one (F-59).
 
+use byteorder::{ByteOrder, LittleEndian as Le};
+
 use super::source::PAGE;
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout};
@@ -87,7 +89,7 @@ fn words(part: u64, page: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let firsts = (part * PAGE_BITS..).step_by(64);
     firsts
         .zip(page.chunks_exact(8))
-        .map(|(first, bytes)| (first, u64::from_le_bytes(bytes.try_into().unwrap_or_default())))
+        .map(|(first, bytes)| (first, Le::read_u64(bytes)))
         .filter(|&(_, word)| word != 0)
 }
 

@@ -319,7 +319,8 @@ impl<M: Medium> Engine<M> {
             segment.pages.compute_all(segment.data.words());
             sabotage!(self.medium, LateEntries => segment.pages.recompute(segment.data.words()));
         }
-        let fresh: Vec<_> = listed.iter().map(|segment| segment.pages.frozen()).collect();
+        let fresh: Vec<_> =
+            listed.iter().map(|segment| segment.pages.frozen()).collect::<Result<_>>()?;
         if proof == Proof::Needed {
             self.prove_pages(&tables.tables, slot, frozen, &fresh)?;
         }
@@ -348,7 +349,7 @@ impl<M: Medium> Engine<M> {
         if !sabotage!(self.medium, ForgetDirtyPages) {
             fresh.iter().for_each(|&(page, entry)| table[page] = entry);
         }
-        let (bytes, crc, ones) = encode_table(table);
+        let (bytes, crc, ones) = encode_table(table)?;
         if !sabotage!(self.medium, TableInPlace) {
             record.table = 1 - record.table;
         }

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::error::{Result, memory};
 use crate::file::PAGE_WORDS;
 use crate::format::PageEntry;
 use crate::geometry::{CellKind, PAGE_BYTES};
@@ -33,12 +34,12 @@ pub(super) struct PageStates {
 }
 
 impl PageStates {
-    pub(super) fn new(pages: u64, cells: CellKind) -> Self {
-        PageStates {
-            groups: (0..pages.div_ceil(64)).map(|_| Group::default()).collect(),
-            entries: (0..pages).map(|_| AtomicU64::new(0)).collect(),
-            cells,
-        }
+    pub(super) fn new(pages: u64, cells: CellKind) -> Result<Self> {
+        const ACTION: &str = "keep the state of each page";
+        let groups = pages.div_ceil(64);
+        let states = memory::collect((0..groups).map(|_| Group::default()), groups, ACTION)?;
+        let entries = memory::collect((0..pages).map(|_| AtomicU64::new(0)), pages, ACTION)?;
+        Ok(PageStates { groups: states.into(), entries: entries.into(), cells })
     }
 
     /// Called before a word of the segment changes: its page is dirty from now on, and the entry that
@@ -87,7 +88,7 @@ impl PageStates {
     /// of pages that adds have changed since the boundary.
     #[cfg(test)]
     pub(super) fn recompute(&self, words: &Words) {
-        for (page, _) in self.frozen() {
+        for (page, _) in self.frozen().unwrap_or_default() {
             let mut bytes = [0; PAGE_BYTES as usize];
             words.copy(page * PAGE_WORDS, &mut bytes);
             let entry = PageEntry::of(&bytes, self.cells);
@@ -111,10 +112,11 @@ impl PageStates {
     }
 
     /// The pages that were dirty at the boundary, with the entries that they had: all are computed.
-    pub(super) fn frozen(&self) -> Vec<(usize, PageEntry)> {
-        let pages = pages_of(&self.groups, |group| group.claimed.load(Ordering::Acquire));
+    pub(super) fn frozen(&self) -> Result<Vec<(usize, PageEntry)>> {
+        let pages = || pages_of(&self.groups, |group| group.claimed.load(Ordering::Acquire));
         let entry = |page: usize| self.entries[page].load(Ordering::Relaxed).to_le_bytes();
-        pages.map(|page| (page, PageEntry::decode(&entry(page)))).collect()
+        let described = pages().map(|page| (page, PageEntry::decode(&entry(page))));
+        memory::collect(described, pages().count() as u64, "collect the pages that changed")
     }
 
     /// The pages that changed since the last boundary, in order.

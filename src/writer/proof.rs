@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::checkpoint::Frozen;
 use super::{Engine, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::file::{JournalContents, PAGE_WORDS, Verdict};
 use crate::format::{PageEntry, Record, Slot};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
@@ -51,6 +51,11 @@ impl Effect {
 pub(super) struct Effects(Vec<Effect>);
 
 impl Effects {
+    /// Makes room for all pages of a segment.
+    pub(super) fn reserve(&mut self, pages: u64) -> Result<()> {
+        memory::reserve(&mut self.0, pages, "note what changed in each page")
+    }
+
     fn page(&mut self, pages: u64, page: usize) -> &mut Effect {
         if self.0.is_empty() {
             self.0.resize(pages as usize, Effect::default());
@@ -119,7 +124,7 @@ impl<M: Medium> Engine<M> {
         }
         let plain = self.superblock.cells == CellKind::Plain;
         let newest = fresh.len() - 1;
-        let logged = if plain { self.logged_effects(slot, frozen) } else { Effects::default() };
+        let logged = if plain { self.logged_effects(slot, frozen)? } else { Effects::default() };
         let (mut unverified, mut doubtful) = (0, Vec::new());
         for (index, pages) in fresh.iter().enumerate() {
             let segment = self.segments.get(slot.segments[index].region);
@@ -153,9 +158,12 @@ impl<M: Medium> Engine<M> {
     /// What the records of an epoch did to the pages of the newest segment of a plain file. Cells
     /// that two threads claimed at the same time count twice: pages that seem unexplained are looked
     /// at again.
-    fn logged_effects(&self, slot: &Slot, frozen: &Frozen) -> Effects {
+    fn logged_effects(&self, slot: &Slot, frozen: &Frozen) -> Result<Effects> {
         let geometry = slot.newest().geometry;
         let mut effects = Effects::default();
+        if frozen.records > 0 {
+            effects.reserve(geometry.pages())?;
+        }
         let mut last = None;
         for index in 0..frozen.records {
             let record = self.journal.read_of(frozen.half, frozen.epoch, index);
@@ -171,7 +179,7 @@ impl<M: Medium> Engine<M> {
                 effect.ones += 1;
             }
         }
-        effects
+        Ok(effects)
     }
 
     /// Judges pages that the sum of their records' effects does not explain by each of the cells;

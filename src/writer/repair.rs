@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::proof::Proof;
 use super::{Engine, load_durable, lock, restore_slots, sealed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::file::{JournalContents, PAGE_WORDS, read_table_as_it_is};
 use crate::format::{Epoch, Record, SLOTS_TO_CLOSE, SegmentRecord, Slot, State};
 use crate::geometry::{CellKind, Geometry};
@@ -82,7 +82,8 @@ impl<M: Medium> Engine<M> {
     ) -> Result<Vec<Vec<u64>>> {
         let damaged = |(index, segment): (usize, &SegmentRecord)| {
             if all {
-                return Ok((0..segment.geometry.pages()).collect());
+                let pages = segment.geometry.pages();
+                return memory::collect(0..pages, pages, "list all pages");
             }
             self.check_listed(slot, index, Some(journal)).map(|check| check.doubtful())
         };

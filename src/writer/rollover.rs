@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 
 use super::proof::Proof;
 use super::{Engine, Segment, Tables, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
+use crate::file::write_empty_table;
 use crate::format::{
     Extent, MAX_SEGMENTS, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
-    Superblock, encode_table, region_count, region_extent, region_places,
+    Superblock, region_count, region_extent, region_places,
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::kernel::{Active, SegmentSet};
@@ -108,14 +109,18 @@ impl<M: Medium> Engine<M> {
             _ => self.extend_for_segment(slot)?,
         };
         let extent = record.extent();
-        let table = vec![PageEntry::empty(); extent.pages as usize];
-        let (bytes, table_crc, _) = encode_table(&table);
+        let mut table = Vec::new();
+        memory::reserve(&mut table, extent.pages, "keep the page table of a further segment")?;
+        table.resize(extent.pages as usize, PageEntry::empty());
         let in_one_sync = sabotage!(self.medium, SegmentAndSlotInOneSync);
         let prepare = || {
-            self.medium.write_at(&bytes, extent.table(0))?;
-            if in_one_sync { Ok(()) } else { self.medium.sync() }
+            let table_crc = write_empty_table(&self.medium, &extent)?;
+            if !in_one_sync {
+                self.medium.sync()?;
+            }
+            Ok(table_crc)
         };
-        prepare().map_err(|error| {
+        let table_crc = prepare().map_err(|error| {
             self.poison_with(Error::Io { action: "prepare a further segment", error })
         })?;
         let file_bytes = slot.file_bytes.max(extent.end());

@@ -52,7 +52,7 @@ pub(super) fn repair<M: Medium>(medium: &M) -> Result<Repaired> {
     let mut slot = slot.clone();
     let segment = slot.newest_mut();
     segment.table = 1 - segment.table;
-    let (bytes, crc, ones) = encode_table(&table);
+    let (bytes, crc, ones) = encode_table(&table)?;
     (segment.table_crc, segment.ones) = (crc, ones);
     medium
         .write_at(&bytes, extent.table(segment.table))

@@ -38,11 +38,16 @@ impl<M: Medium> Segment<M> {
         if geometry.cell_kind() == CellKind::Counting {
             current = Some(map(Mapping::Private)?);
         }
+        // Adds to counters note what they do there, and must not find that there is no memory.
+        let mut effects = <[Effects; 2]>::default();
+        if current.is_some() {
+            effects.iter_mut().try_for_each(|effects| effects.reserve(extent.pages))?;
+        }
         Ok(Segment {
             data: map(Mapping::Shared)?,
             current,
-            pages: PageStates::new(extent.pages, geometry.cell_kind()),
-            effects: Mutex::default(),
+            pages: PageStates::new(extent.pages, geometry.cell_kind())?,
+            effects: Mutex::new(effects),
             keys: AtomicU64::new(0),
         })
     }

@@ -1,5 +1,7 @@
 //! Keys that come as bits: another filter's pages, taken into this one.
 
+use byteorder::{ByteOrder, LittleEndian as Le};
+
 use super::Engine;
 use crate::error::Result;
 use crate::file::PAGE_WORDS;
@@ -39,7 +41,7 @@ impl<M: Medium> Engine<M> {
         let data = &segment.data;
         let mut change = PageChange::default();
         for (at, bytes) in page.chunks_exact(8).enumerate() {
-            let bits = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            let bits = Le::read_u64(bytes);
             let mut old = data.words().load(start + at);
             if bits & !old != 0 {
                 segment.prepare(start + at);

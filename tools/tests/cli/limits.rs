@@ -189,6 +189,34 @@ fn a_limit_on_memory() {
     assert!(failed > 10, "{failed} failed: the limits did not bite");
 }
 
+/// What a writer keeps of each page of a large file: where there is no memory for it, that is an error
+/// that says how much was wanted.
+#[test]
+fn a_limit_on_memory_for_the_pages_of_a_large_file() {
+    let sandbox = Sandbox::new();
+    sandbox.run("create -q a.bloom -n 80M -p 1% --journal 8k").is(0, "", "");
+    let file = std::fs::metadata(sandbox.path("a.bloom")).unwrap().len() / 1024;
+    let pages = file / 4 - 100;
+    let mut told = 0;
+    // From where the file can be mapped to where all of it goes well.
+    let least = (5_000..).step_by(500).find(|kilobytes| {
+        let ran = limited(&sandbox, &format!("ulimit -v {}", file + kilobytes), "repair a.bloom");
+        !ran.err.contains("cannot map")
+    });
+    for more in (0..3_000).step_by(150) {
+        let limits = format!("ulimit -v {}", file + least.unwrap() - 500 + more);
+        let ran = limited(&sandbox, &limits, "repair a.bloom");
+        assert!(matches!(ran.code, Some(0 | 2)), "{limits}: {ran:?}");
+        if let Some((_, rest)) = ran.err.split_once("memory allocation of ") {
+            let bytes: u64 = rest.split(' ').next().unwrap().parse().unwrap();
+            assert!(bytes < 8 * pages, "{limits}: {ran:?}");
+        }
+        told += u32::from(ran.err.contains("bytes of memory to be had; "));
+    }
+    assert!(told > 0, "no limit bit there");
+    sandbox.run("verify -q a.bloom").is(0, "", "");
+}
+
 /// Where no more threads can be had, the work is done by fewer, or refused.
 #[test]
 fn a_limit_on_threads() {
