@@ -424,6 +424,7 @@ impl<M: Medium> Engine<M> {
     }
 
     /// Sets all pairs of the metadata; durable with the next checkpoint.
+    #[cfg(feature = "digest")]
     pub(crate) fn replace_metadata(&self, metadata: BTreeMap<String, String>) -> Result<()> {
         self.refuse_if_dead()?;
         encode_metadata(&metadata)?;
