@@ -33,7 +33,6 @@ mod tests;
 mod union;
 mod worker;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -425,7 +424,10 @@ impl<M: Medium> Engine<M> {
 
     /// Sets all pairs of the metadata; durable with the next checkpoint.
     #[cfg(feature = "digest")]
-    pub(crate) fn replace_metadata(&self, metadata: BTreeMap<String, String>) -> Result<()> {
+    pub(crate) fn replace_metadata(
+        &self,
+        metadata: std::collections::BTreeMap<String, String>,
+    ) -> Result<()> {
         self.refuse_if_dead()?;
         encode_metadata(&metadata)?;
         let mut committed = lock(&self.committed);
