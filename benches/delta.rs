@@ -1,7 +1,7 @@
 //! What a delta takes: bytes and time, beside tools that know nothing of filters.
 //!
-//! `cargo bench --features digest --bench delta -- [MiB]`; 1024 by default. The figures are in
-//! `docs/scale.md`.
+//! `cargo bench --features digest --bench delta -- [MiB] [LAYOUT]`; 1024 and all by default. The figures
+//! are in `docs/scale.md`.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
 
@@ -16,6 +16,8 @@ use bloomfile::{Filter, Options};
 fn main() {
     let size = std::env::args().filter_map(|text| text.parse().ok()).next().unwrap_or(1024);
     let bits: u64 = size << 23;
+    let layout =
+        std::env::args().skip(1).find(|it| matches!(it.as_str(), "line" | "page" | "rows"));
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let at = |name: &str| folder.path().join(name);
     println!(
@@ -26,6 +28,9 @@ fn main() {
         ("page", Geometry::page(7, bits / 32_768), bits * 10 / 96),
         ("rows", Geometry::rows(7, bits / 7), bits * 10 / 96),
     ] {
+        if layout.as_deref().is_some_and(|layout| layout != name) {
+            continue;
+        }
         let options = Options::new().geometry(geometry.unwrap()).journal_bytes(0).replace(true);
         for keys in [capacity / 2, capacity] {
             let mut builder = options.start_build(at("old")).unwrap();
@@ -36,7 +41,13 @@ fn main() {
             }
             builder.finish().unwrap();
             for added in [100_000, 1_000_000] {
-                measure(&at, name, keys, added, added == 1_000_000 && name == "line");
+                measure(
+                    &at,
+                    name,
+                    keys,
+                    added,
+                    added == 1_000_000 && layout.is_none() && name == "line",
+                );
             }
         }
     }

@@ -17,7 +17,10 @@ use crate::geometry::Geometry;
 use crate::storage::Bytes;
 
 /// Pages that have one digest of their own, from which that of all is made: 1 MiB.
-const GROUP_PAGES: u64 = 256;
+pub(super) const GROUP_PAGES: u64 = 256;
+
+/// The bytes of those.
+pub(super) const GROUP_BYTES: usize = GROUP_PAGES as usize * PAGE;
 
 /// What is hashed at first, so that nothing else has the same digest.
 const NAME: &[u8] = b"bloomfile contents 1\n";
@@ -169,7 +172,7 @@ impl ContentHasher {
 
 /// The digests of pages that begin where a group does.
 pub(super) fn digest_groups(pages: &[u8]) -> impl Iterator<Item = GroupDigest> {
-    pages.chunks(GROUP_PAGES as usize * PAGE).map(|group| Sha256::digest(group).into())
+    pages.chunks(GROUP_BYTES).map(|group| Sha256::digest(group).into())
 }
 
 /// The digest of some pages.

@@ -252,14 +252,36 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// As [`read`](Self::read), into memory for all of these pages.
+    /// As [`read`](Self::read), into memory for all of these pages, with the entries that they have as
+    /// they are there; those of sealed pages are the table's.
     #[cfg(feature = "digest")]
-    pub(super) fn read_into(&self, pages: Range<u64>, into: &mut [u8]) -> Result<()> {
-        let first = pages.start;
-        self.read(pages, |page, read| {
-            let at = (page - first) as usize * PAGE;
-            into[at..at + PAGE].copy_from_slice(read);
-        })
+    pub(super) fn read_into(&self, pages: Range<u64>, into: &mut [u8]) -> Result<Vec<PageEntry>> {
+        let (judge, file, cells) = (self.judge(), self.file_pages(), self.cells());
+        // What a journal adds is not in the table.
+        let tabled = self.snapshot.journal.is_none() || cells == CellKind::Sealed;
+        let mut entries = Vec::with_capacity((pages.end - pages.start) as usize);
+        let mut doubtful = Vec::new();
+        let pieces = into.chunks_mut(PAGES_AT_ONCE as usize * PAGE);
+        for (first, bytes) in pages.clone().step_by(PAGES_AT_ONCE as usize).zip(pieces) {
+            file.read(first, bytes).map_err(|error| self.blame(error))?;
+            let few = first..(first + PAGES_AT_ONCE).min(pages.end);
+            let table = self.entries(few.clone())?;
+            for ((page, bytes), expected) in few.zip(bytes.chunks_exact_mut(PAGE)).zip(table) {
+                if judge.judge(page, bytes, expected) != Verdict::Exact {
+                    doubtful.push(page);
+                }
+                judge.complete(page, bytes);
+                entries.push(if tabled { expected } else { PageEntry::of(bytes, cells) });
+            }
+        }
+        self.recheck(&doubtful, &mut |page: u64, read: &[u8]| {
+            let at = (page - pages.start) as usize;
+            into[at * PAGE..][..PAGE].copy_from_slice(read);
+            if cells != CellKind::Sealed {
+                entries[at] = PageEntry::of(read, cells);
+            }
+        })?;
+        Ok(entries)
     }
 
     /// Shows pages that are not what the headers said: changed by a writer, or damaged.

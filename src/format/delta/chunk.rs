@@ -172,64 +172,94 @@ fn best_rice(gaps: &[u32]) -> (u32, u64) {
     tried.min_by_key(|&(_, bits)| bits).unwrap_or((0, 0))
 }
 
-/// Shows the entries of the form blocks: block, mask, and the changes in the order of their rows.
-fn each_block_entry(blocks: Blocks, changes: &[Change], mut show: impl FnMut(u32, u32, &[Change])) {
-    let mut rest = changes;
-    let mut entry = Vec::with_capacity(MAX_ROWS as usize);
-    while let Some(first) = rest.first() {
-        let block = first.address / blocks.span;
-        let end = rest.partition_point(|change| change.address / blocks.span == block);
-        let (mut here, behind) = rest.split_at(end);
-        rest = behind;
-        // The changes of each row.
+/// The entries of the form blocks.
+#[derive(Default)]
+struct Entries {
+    /// Gap to the block of the entry before, and the rows that it names.
+    all: Vec<(u32, u32)>,
+    /// The cells of all of them in their rows, with what becomes of each.
+    cells: Vec<(u32, u8)>,
+}
+
+impl Entries {
+    fn of(blocks: Blocks, changes: &[Change]) -> Self {
+        let mut entries = Entries { all: Vec::new(), cells: Vec::with_capacity(changes.len()) };
+        let (mut last, mut rest) = (0, changes);
+        while let Some(first) = rest.first() {
+            let block = first.address / blocks.span;
+            let (start, end) = (block * blocks.span, (block + 1) * blocks.span);
+            let count = rest.iter().take_while(|change| change.address < end).count();
+            let (here, behind) = rest.split_at(count);
+            rest = behind;
+            let gap = block - std::mem::replace(&mut last, block);
+            if !entries.push_one(blocks, gap, start, here) {
+                entries.push_several(blocks, gap, start, here);
+            }
+        }
+        entries
+    }
+
+    /// The entry of a block in which no row has two changes, as nearly always; false if one has.
+    fn push_one(&mut self, blocks: Blocks, gap: u32, start: u32, changes: &[Change]) -> bool {
+        let (mut mask, before) = (0u32, self.cells.len());
+        for change in changes {
+            let at = change.address - start;
+            let row = at / blocks.row_cells;
+            if mask >> row & 1 == 1 {
+                self.cells.truncate(before);
+                return false;
+            }
+            mask |= 1 << row;
+            self.cells.push((at - row * blocks.row_cells, change.by));
+        }
+        self.all.push((gap, mask));
+        true
+    }
+
+    /// The entries of any block: the first change of each row, then the second ones.
+    fn push_several(&mut self, blocks: Blocks, mut gap: u32, start: u32, mut here: &[Change]) {
         let mut rows: [&[Change]; MAX_ROWS as usize] = [&[]; MAX_ROWS as usize];
+        let row_of = |change: &Change| (change.address - start) / blocks.row_cells;
         while let Some(first) = here.first() {
-            let row = first.address % blocks.span / blocks.row_cells;
-            let in_row = |change: &Change| change.address % blocks.span / blocks.row_cells == row;
-            let (those, others) = here.split_at(here.partition_point(in_row));
+            let row = row_of(first);
+            let (those, others) = here.split_at(here.partition_point(|it| row_of(it) == row));
             rows[row as usize] = those;
             here = others;
         }
         for depth in 0.. {
-            entry.clear();
             let mut mask = 0;
             for (row, changes) in rows.iter().enumerate() {
                 if let Some(change) = changes.get(depth) {
                     mask |= 1 << row;
-                    entry.push(*change);
+                    let cell = (change.address - start) % blocks.row_cells;
+                    self.cells.push((cell, change.by));
                 }
             }
             if mask == 0 {
                 break;
             }
-            show(block, mask, &entry);
+            self.all.push((std::mem::take(&mut gap), mask));
         }
     }
 }
 
 fn code_blocks(shape: &Shape, blocks: Blocks, changes: &[Change]) -> Coded {
-    let mut gaps = Vec::new();
-    let mut last = 0;
-    each_block_entry(blocks, changes, |block, _, _| {
-        gaps.push(block - last);
-        last = block;
-    });
+    let Entries { all, cells } = Entries::of(blocks, changes);
+    let gaps: Vec<u32> = all.iter().map(|&(gap, _)| gap).collect();
     let (rice, gap_bits) = best_rice(&gaps);
     let mut writer = BitWriter::with_capacity(gap_bits + 8 * changes.len() as u64);
-    let mut count = 0;
-    each_block_entry(blocks, changes, |_, mask, entry| {
-        writer.write_gap(gaps[count], rice);
-        count += 1;
+    let mut cells = cells.into_iter();
+    for &(gap, mask) in &all {
+        writer.write_gap(gap, rice);
         writer.write(mask.into(), blocks.rows);
-        for change in entry {
-            let cell = change.address % blocks.span % blocks.row_cells;
+        for (cell, by) in cells.by_ref().take(mask.count_ones() as usize) {
             writer.write(cell.into(), blocks.cell_bits);
-            shape.write_change(&mut writer, change.by);
+            shape.write_change(&mut writer, by);
         }
-    });
-    let changed = changes.len() as u64;
+    }
+    let (count, changed) = (all.len() as u32, changes.len() as u64);
     let payload = writer.finish();
-    Coded { form: Form::Blocks, rice: rice as u8, count: count as u32, payload, changed }
+    Coded { form: Form::Blocks, rice: rice as u8, count, payload, changed }
 }
 
 fn code_cells(shape: &Shape, gaps: &[u32], rice: u32, changes: &[Change]) -> Coded {

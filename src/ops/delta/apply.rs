@@ -10,7 +10,7 @@ use crate::file::{has_stray_bits, split_on_all_cores};
 use crate::format::{CHUNK_PAGES, DeltaHeader, NewSegment, PageEntry, apply_chunk};
 use crate::geometry::CellKind;
 use crate::ops::derive::write_pages;
-use crate::ops::digest::{ContentHasher, Digest, GroupDigest, digest_groups};
+use crate::ops::digest::{ContentHasher, Digest, GROUP_BYTES, GroupDigest, digest_groups};
 use crate::ops::source::{PAGE, Source};
 use crate::ops::stream::{Listener, Progress};
 use crate::storage::FileMedium;
@@ -71,9 +71,8 @@ impl Task<'_> {
         match self.base {
             None => bytes.fill(0),
             Some(base) => {
-                base.read_into(pages.clone(), bytes)?;
+                let entries = base.read_into(pages.clone(), bytes)?;
                 if sealed {
-                    let entries = base.entries(pages.clone())?;
                     ones.iter_mut().zip(entries).for_each(|(ones, entry)| *ones = entry.ones);
                 }
             }
@@ -89,14 +88,20 @@ impl Task<'_> {
                 }
             }
         }
-        let entries: Vec<PageEntry> = bytes
-            .chunks_exact(PAGE)
-            .zip(ones)
-            .map(|(page, ones)| match geometry.cell_kind() {
-                CellKind::Sealed => PageEntry { crc: crc32fast::hash(page), ones },
-                cells => PageEntry::of(page, cells),
-            })
-            .collect();
+        let mut entries: Vec<PageEntry> = Vec::with_capacity(count as usize);
+        // While a group is in the cache: described and hashed.
+        for group in bytes.chunks(GROUP_BYTES) {
+            for page in group.chunks_exact(PAGE) {
+                entries.push(match geometry.cell_kind() {
+                    CellKind::Sealed => {
+                        let ones = ones[entries.len()];
+                        PageEntry { crc: crc32fast::hash(page), ones }
+                    }
+                    cells => PageEntry::of(page, cells),
+                });
+            }
+            groups.extend(digest_groups(group));
+        }
         if sealed {
             let pages = bytes.chunks_exact(PAGE).zip(&entries);
             if pages.into_iter().any(|(page, entry)| !entry.is_of(page, CellKind::Sealed)) {
@@ -104,7 +109,6 @@ impl Task<'_> {
                 return Err(Error::DamagedDelta { reason });
             }
         }
-        groups.extend(digest_groups(bytes));
         let extent = self.segment.record.extent();
         write_pages(self.medium, &extent, pages.start, bytes, &entries)?;
         Ok(count)

@@ -1,7 +1,5 @@
 //! What differs between two files.
 
-use std::ops::Range;
-
 use super::apply::chunk_pages;
 use super::outline::{old_record, outline_of, parameters, slot_of};
 use super::{DeltaSummary, page_bytes};
@@ -11,8 +9,7 @@ use crate::format::{
     CHUNK_PAGES, ChunkHead, DeltaForm, DeltaHeader, ENTRY_BYTES, PageEntry, SegmentRecord, Shape,
     code_chunk, table_bytes,
 };
-use crate::geometry::CellKind;
-use crate::ops::digest::{ContentHasher, GroupDigest, digest_groups};
+use crate::ops::digest::{ContentHasher, GROUP_BYTES, GROUP_PAGES, GroupDigest, digest_groups};
 use crate::ops::source::{PAGE, Source};
 use crate::ops::stream::{Listener, Progress};
 use crate::storage::{Medium, PendingFile, Target};
@@ -235,37 +232,32 @@ impl Pair<'_, '_> {
         let geometry = self.new.geometry();
         let pages = chunk_pages(geometry.pages(), chunk);
         let count = pages.end - pages.start;
-        for (bytes, source) in [(&mut *before, self.old), (&mut *after, Some(self.new))] {
-            bytes.resize(page_bytes(count) as usize, 0);
-            match source {
-                Some(source) => source.read_into(pages.clone(), bytes)?,
-                None => bytes.fill(0),
+        before.resize(page_bytes(count) as usize, 0);
+        after.resize(page_bytes(count) as usize, 0);
+        let (mut old_groups, mut new_groups) = (Vec::new(), Vec::new());
+        let (mut old_entries, mut new_entries) = (Vec::new(), Vec::new());
+        let pieces = before.chunks_mut(GROUP_BYTES).zip(after.chunks_mut(GROUP_BYTES));
+        // While a group is in the cache: read, hashed, and compared with the other.
+        for (first, (before, after)) in pages.clone().step_by(GROUP_PAGES as usize).zip(pieces) {
+            let few = first..(first + GROUP_PAGES).min(pages.end);
+            match self.old {
+                None => before.fill(0),
+                Some(source) => {
+                    old_entries.extend(source.read_into(few.clone(), before)?);
+                    old_groups.extend(digest_groups(before));
+                }
+            }
+            new_entries.extend(self.new.read_into(few, after)?);
+            if self.old.is_some() && before == after {
+                new_groups.extend(old_groups.last().copied());
+            } else {
+                new_groups.extend(digest_groups(after));
             }
         }
-        let new_entries = entries(self.new, pages.clone(), after)?;
         let coded = code_chunk(geometry, chunk, before, after, &new_entries);
-        let (mut old_groups, mut old_entries) = (Vec::new(), Vec::new());
-        if let Some(source) = self.old {
-            old_groups.extend(digest_groups(before));
-            old_entries = entries(source, pages, before)?;
-        }
-        let new_groups: Vec<GroupDigest> = match &coded {
-            // The same pages.
-            None if self.old.is_some() => old_groups.clone(),
-            _ => digest_groups(after).collect(),
-        };
         let of_pages = coded.as_ref().is_some_and(|coded| coded.form == DeltaForm::Pages);
         let bytes = coded.map(|coded| ChunkHead::encode(self.index as u32, chunk as u32, &coded));
         let pages = count;
         Ok(CodedChunk { bytes, of_pages, pages, old_groups, new_groups, old_entries, new_entries })
-    }
-}
-
-/// What a page table says of pages with the journal in them.
-fn entries(source: &Source<'_>, pages: Range<u64>, bytes: &[u8]) -> Result<Vec<PageEntry>> {
-    match source.cells() {
-        // Nothing but the table tells how many keys a page has, and there is no journal.
-        CellKind::Sealed => source.entries(pages),
-        cells => Ok(bytes.chunks_exact(PAGE).map(|page| PageEntry::of(page, cells)).collect()),
     }
 }
