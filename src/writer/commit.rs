@@ -20,7 +20,12 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 #[derive(Default)]
 pub(super) struct Rounds {
     state: Mutex<RoundState>,
-    finished: Condvar,
+    /// Calls that wait for a round with an even number, and for one with an odd number: at any time
+    /// only those for the round that is under way and for the next. So the end of one wakes whom it
+    /// concerns, and one of the others, which leads the next.
+    finished: [Condvar; 2],
+    /// Threads that wait for the lead alone.
+    idle: Condvar,
 }
 
 #[derive(Default)]
@@ -73,7 +78,7 @@ impl Lead<'_> {
     pub(super) fn finish_round(&mut self) {
         if let Some(round) = self.round.take() {
             lock(&self.rounds.state).finished = round.number;
-            self.rounds.finished.notify_all();
+            self.rounds.of(round.number).notify_all();
         }
     }
 }
@@ -84,15 +89,27 @@ impl Drop for Lead<'_> {
         // A round that came to nothing: the calls that wait for it lead one of their own.
         if let Some(round) = self.round.take() {
             state.mark = state.mark.or(round.mark.filter(|_| round.mark != self.own));
+            self.rounds.wake_all();
         }
         state.busy = false;
-        self.rounds.finished.notify_all();
+        self.rounds.of(state.started + 1).notify_one();
+        self.rounds.idle.notify_one();
     }
 }
 
+fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, RoundState>) -> MutexGuard<'a, RoundState> {
+    condition.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 impl Rounds {
-    fn wait<'a>(&self, state: MutexGuard<'a, RoundState>) -> MutexGuard<'a, RoundState> {
-        self.finished.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Wakes every thread that waits, because there may be no next round.
+    fn wake_all(&self) {
+        self.finished.iter().chain([&self.idle]).for_each(Condvar::notify_all);
+    }
+
+    /// What calls wait on that need a round.
+    fn of(&self, round: u64) -> &Condvar {
+        &self.finished[(round % 2) as usize]
     }
 
     fn lead(&self, state: &mut RoundState) -> Lead<'_> {
@@ -131,9 +148,9 @@ impl<M: Medium> Engine<M> {
         };
         state.mark = mark.or(state.mark);
         while state.finished < needed {
-            self.refuse_if_dead()?;
+            self.refuse_wait_if_dead()?;
             if state.busy {
-                state = self.rounds.wait(state);
+                state = wait(self.rounds.of(needed), state);
                 continue;
             }
             state.mark = state.mark.or(mark);
@@ -155,10 +172,15 @@ impl<M: Medium> Engine<M> {
     pub(super) fn lead(&self) -> Result<Lead<'_>> {
         let mut state = lock(&self.rounds.state);
         while state.busy {
-            state = self.rounds.wait(state);
-            self.refuse_if_dead()?;
+            state = wait(&self.rounds.idle, state);
+            self.refuse_wait_if_dead()?;
         }
         Ok(self.rounds.lead(&mut state))
+    }
+
+    /// An error if this handle is dead; then the others that wait are woken, to see it too.
+    fn refuse_wait_if_dead(&self) -> Result<()> {
+        self.refuse_if_dead().inspect_err(|_| self.rounds.wake_all())
     }
 
     /// Whether anything was changed since the last sync.
