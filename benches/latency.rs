@@ -25,12 +25,15 @@ const RHYTHM: Duration = Duration::from_millis(10);
 /// Threads that add at the same time.
 const ADDERS: [usize; 3] = [1, 4, 16];
 
+/// Keys a second that one thread adds where it does not add as many as it can.
+const OFFERED: u64 = 200_000;
+
 /// Threads that each add a key and sync it.
 const COMMITTERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
 const HEAD: &str = "# Latency
 
-Made by `cargo bench --bench latency`. Files on the disk of the target folder; microseconds of single calls, each timed by itself. A filter is added to by as many threads as stated, as fast as they can, another syncs every 10 ms and one looks up. *Limit*: plain stores into a mapped file of the same size, while another thread calls msync of 64 KiB every 10 ms and syncs the file every second.
+Made by `cargo bench --bench latency`. Files on the disk of the target folder; microseconds of single calls, each timed by itself. A filter is added to by the threads stated, as fast as they can, while another syncs every 10 ms. *Limit*: plain stores of as many threads into a mapped file of the same size, while others call msync of 64 KiB every 10 ms and sync the file every second. More threads than processors wait for each other's time slices, in both.
 ";
 
 /// Durations, counted in steps of a 16th.
@@ -94,10 +97,11 @@ fn mix(number: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Times calls until it is told to stop.
-fn timed(stop: &AtomicBool, mut call: impl FnMut(u64)) -> Histogram {
+/// Times calls until it is told to stop; the pause before each is not counted.
+fn timed(stop: &AtomicBool, pause: impl Fn(u64), call: impl Fn(u64)) -> Histogram {
     let mut histogram = Histogram::new();
     for number in 0.. {
+        pause(number);
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -118,8 +122,8 @@ fn mapped(path: &Path, bytes: u64) -> (std::fs::File, MmapRaw) {
     (file, map)
 }
 
-/// Plain stores, and another thread that flushes.
-fn limit(folder: &Path, bytes: u64, length: Duration) -> String {
+/// Plain stores of some threads, and others that flush.
+fn limit(folder: &Path, bytes: u64, threads: usize, length: Duration) -> String {
     let path = folder.join("limit");
     let (file, map) = mapped(&path, bytes);
     let stop = AtomicBool::new(false);
@@ -131,7 +135,9 @@ fn limit(folder: &Path, bytes: u64, length: Duration) -> String {
         cell.fetch_or(1 << (number % 64), Ordering::Relaxed);
     };
     let (stores, flushes, longest) = std::thread::scope(|scope| {
-        let stores = scope.spawn(|| timed(&stop, store));
+        let (stop, store) = (&stop, &store);
+        let call = |thread: u64, number: u64| store(thread << 48 | number);
+        let stores = each_thread(scope, threads, stop, |_| {}, call);
         let syncs = scope.spawn(|| {
             let mut longest = Duration::ZERO;
             while !stop.load(Ordering::Relaxed) {
@@ -143,62 +149,107 @@ fn limit(folder: &Path, bytes: u64, length: Duration) -> String {
             longest
         });
         let flushes = scope.spawn(|| {
-            timed(&stop, |number| {
-                std::thread::sleep(RHYTHM);
+            let flush = |number| {
                 let at = (mix(number) % (bytes >> 16)) << 16;
                 map.flush_range(at as usize, 1 << 16).unwrap();
-            })
+            };
+            timed(stop, |_| std::thread::sleep(RHYTHM), flush)
         });
         std::thread::sleep(length);
         stop.store(true, Ordering::Relaxed);
-        (stores.join().unwrap(), flushes.join().unwrap(), syncs.join().unwrap())
+        (joined(stores), flushes.join().unwrap(), syncs.join().unwrap())
     });
     std::fs::remove_file(path).unwrap();
     let seconds = length.as_secs_f64();
-    let mut rows = stores.row("limit: store", seconds);
-    let _ = write!(rows, "{}", flushes.row("limit: msync and 10 ms", seconds));
+    let mut rows = stores.row(&format!("limit: store, {}", of_threads(threads)), seconds);
+    let _ = write!(rows, "{}", flushes.row("limit: msync", seconds));
     let _ = writeln!(rows, "| limit: longest fdatasync | | | | | | {:.0} |", longest.as_micros());
     rows
 }
 
-fn filter(folder: &Path, bytes: u64, adders: usize, length: Duration) -> String {
+fn of_threads(threads: usize) -> String {
+    if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
+}
+
+type Threads<'scope> = Vec<std::thread::ScopedJoinHandle<'scope, Histogram>>;
+
+/// Threads that make timed calls, given their own number and that of the call.
+fn each_thread<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    threads: usize,
+    stop: &'scope AtomicBool,
+    pause: impl Fn(u64) + Copy + Send + 'scope,
+    call: impl Fn(u64, u64) + Copy + Send + 'scope,
+) -> Threads<'scope> {
+    let calls = |thread| move || timed(stop, pause, move |number| call(thread, number));
+    (0..threads as u64).map(|thread| scope.spawn(calls(thread))).collect()
+}
+
+fn joined(threads: Threads<'_>) -> Histogram {
+    let mut all = Histogram::new();
+    threads.into_iter().for_each(|thread| all.merge(&thread.join().unwrap()));
+    all
+}
+
+/// What goes on beside the syncs of a filter.
+#[derive(Clone, Copy)]
+enum Load {
+    /// Threads that add as fast as they can.
+    Adds(usize),
+    /// One that adds so many keys a second.
+    Offered(u64),
+    /// One that adds as fast as it can, and one that looks up.
+    LookUps,
+}
+
+fn filter(folder: &Path, bytes: u64, load: Load, length: Duration) -> String {
     let path = folder.join("latency.bloom");
     let geometry = Geometry::line(8, bytes / 64).unwrap();
     let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
     let stop = AtomicBool::new(false);
+    let (threads, name) = match load {
+        Load::Adds(threads) => (threads, format!("add, {}", of_threads(threads))),
+        Load::Offered(rate) => (1, format!("add, {rate} a second offered")),
+        Load::LookUps => (1, "add, beside look-ups".into()),
+    };
+    let begin = Instant::now();
     let (adds, look_ups, syncs) = std::thread::scope(|scope| {
         let (filter, stop) = (&filter, &stop);
-        let adders: Vec<_> = (0..adders as u64)
-            .map(|adder| {
-                scope.spawn(move || {
-                    timed(stop, |number| {
-                        filter.add_hash(mix(adder << 48 | number)).unwrap();
-                    })
-                })
-            })
-            .collect();
-        let look_ups = scope.spawn(move || {
-            timed(stop, |number| {
+        // In groups, as no thread sleeps for microseconds.
+        let pause = move |number| {
+            if let Load::Offered(rate) = load
+                && number % 64 == 0
+            {
+                let due = begin + Duration::from_secs_f64(number as f64 / rate as f64);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+        };
+        let adds = each_thread(scope, threads, stop, pause, move |thread, number| {
+            filter.add_hash(mix(thread << 48 | number)).unwrap();
+        });
+        let looking = usize::from(matches!(load, Load::LookUps));
+        let look_ups = each_thread(
+            scope,
+            looking,
+            stop,
+            |_| {},
+            move |_, number| {
                 std::hint::black_box(filter.contains_hash(mix(number)));
-            })
-        });
-        let syncs = scope.spawn(move || {
-            timed(stop, |_| {
-                std::thread::sleep(RHYTHM);
-                filter.sync().unwrap();
-            })
-        });
+            },
+        );
+        let syncs = scope
+            .spawn(move || timed(stop, |_| std::thread::sleep(RHYTHM), |_| filter.sync().unwrap()));
         std::thread::sleep(length);
         stop.store(true, Ordering::Relaxed);
-        let mut adds = Histogram::new();
-        adders.into_iter().for_each(|adder| adds.merge(&adder.join().unwrap()));
-        (adds, look_ups.join().unwrap(), syncs.join().unwrap())
+        (joined(adds), joined(look_ups), syncs.join().unwrap())
     });
     let stats = filter.stats();
     let seconds = length.as_secs_f64();
-    let mut rows = adds.row(&format!("add, {adders} threads"), seconds);
-    let _ = write!(rows, "{}", look_ups.row("look-up beside them", seconds));
-    let _ = write!(rows, "{}", syncs.row("sync and 10 ms", seconds));
+    let mut rows = adds.row(&name, seconds);
+    if look_ups.count() > 0 {
+        let _ = write!(rows, "{}", look_ups.row("look-up", seconds));
+    }
+    let _ = write!(rows, "{}", syncs.row("sync", seconds));
     let _ = writeln!(
         rows,
         "| {} checkpoints, {} stalls; longest checkpoint | | | | | | {:.0} |",
@@ -269,6 +320,40 @@ fn durable(folder: &Path, length: Duration) -> String {
     rows
 }
 
+/// Adds per second of one thread, alone and while another syncs in a loop.
+fn alone_and_beside_syncs(folder: &Path, length: Duration) -> String {
+    let adds = |syncs: usize| {
+        let path = folder.join("beside.bloom");
+        let geometry = Geometry::line(8, 1 << 22).unwrap();
+        let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
+        let stop = AtomicBool::new(false);
+        let added = std::thread::scope(|scope| {
+            let (filter, stop) = (&filter, &stop);
+            let add = scope.spawn(move || {
+                let mut number = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    filter.add_hash(mix(number)).unwrap();
+                    number += 1;
+                }
+                number
+            });
+            let syncs = each_thread(scope, syncs, stop, |_| {}, |_, _| filter.sync().unwrap());
+            std::thread::sleep(length);
+            stop.store(true, Ordering::Relaxed);
+            joined(syncs);
+            add.join().unwrap()
+        });
+        drop(filter);
+        std::fs::remove_file(path).unwrap();
+        added as f64 / length.as_secs_f64()
+    };
+    let [alone, beside] = [adds(0), adds(1)];
+    format!(
+        "\n## Adds of one thread, 256 MiB\n\nAlone {alone:.0} a second; while another thread syncs in a loop {beside:.0}, {:.2} of that.\n",
+        beside / alone
+    )
+}
+
 fn main() {
     let sizes: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let seconds = std::env::var("BLOOMFILE_BENCH_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -286,11 +371,17 @@ fn main() {
         tell(&format!(
             "\n## {mebibytes} MiB\n\n| call | per second | p50 | p99 | p99.9 | p99.99 | longest |\n| --- | --- | --- | --- | --- | --- | --- |\n"
         ));
-        tell(&limit(folder.path(), bytes, length));
-        for adders in ADDERS {
-            tell(&filter(folder.path(), bytes, adders, length));
+        for threads in ADDERS {
+            tell(&limit(folder.path(), bytes, threads, length));
+            tell(&filter(folder.path(), bytes, Load::Adds(threads), length));
+        }
+        for load in [Load::Offered(OFFERED), Load::LookUps] {
+            tell(&filter(folder.path(), bytes, load, length));
         }
     }
+    let alone = alone_and_beside_syncs(folder.path(), length.min(Duration::from_secs(5)));
+    print!("{alone}");
+    report.push_str(&alone);
     let durable = durable(folder.path(), length.min(Duration::from_secs(5)));
     print!("{durable}");
     report.push_str(&durable);

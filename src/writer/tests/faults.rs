@@ -126,3 +126,26 @@ pub(super) fn survives_a_cached_slot(sabotage: Option<Sabotage>) -> bool {
 fn f89_a_slot_that_only_the_cache_holds_is_taken_back() {
     assert!(survives_a_cached_slot(None));
 }
+
+/// No thread waits for ever for a round that a failure has made the last.
+#[test]
+fn a_failure_is_told_to_every_thread_that_waits_for_a_sync() {
+    for call in 3..40 {
+        let medium = new_filter(Geometry::line(8, 150).unwrap(), JOURNAL_STEP, None);
+        let engine = Engine::open(medium.clone()).unwrap();
+        medium.fail_after(call, Choices::new(call));
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let engine = &engine;
+                scope.spawn(move || {
+                    let add_and_sync = |number| {
+                        engine.add_hash(split_mix(thread, number))?;
+                        engine.sync(None)
+                    };
+                    assert!((0..100_000).any(|number| add_and_sync(number).is_err()));
+                });
+            }
+        });
+        assert!(engine.is_poisoned());
+    }
+}
