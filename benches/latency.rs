@@ -1,9 +1,9 @@
 //! How long single calls take while a disk is being written: adds, look-ups and syncs of one filter,
 //! beside the least that could be hoped for.
 //!
-//! `cargo bench --bench latency` takes some minutes and 3 GiB of disk, and writes `benches/LATENCY.md`.
+//! `cargo bench --bench latency` takes some minutes and 3 GiB of disk, and writes `benches/LATENCY.md` and `benches/latency.svg`.
 //! Sizes given as arguments, in MiB, are measured alone, and nothing is written;
-//! `BLOOMFILE_BENCH_SECONDS` says for how long each. Files are made in the folder that
+//! `BLOOMFILE_BENCH_SECONDS` says for how long one thread adds; the other loads take a quarter of that. Files are made in the folder that
 //! `BLOOMFILE_BENCH_DIR` names, or in the target folder.
 //!
 //! *The limit* is plain stores into a mapped file of the same size, while another thread calls msync of
@@ -32,6 +32,8 @@ const OFFERED: u64 = 200_000;
 const COMMITTERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
 const HEAD: &str = "# Latency
+
+![How long the slowest calls take](latency.svg)
 
 Made by `cargo bench --bench latency`. Files on the disk of the target folder; microseconds of single calls, each timed by itself. A filter is added to by the threads stated, as fast as they can, while another syncs every 10 ms. *Limit*: plain stores of as many threads into a mapped file of the same size, while others call msync of 64 KiB every 10 ms and sync the file every second. More threads than processors wait for each other's time slices, in both.
 ";
@@ -123,7 +125,7 @@ fn mapped(path: &Path, bytes: u64) -> (std::fs::File, MmapRaw) {
 }
 
 /// Plain stores of some threads, and others that flush.
-fn limit(folder: &Path, bytes: u64, threads: usize, length: Duration) -> String {
+fn limit(folder: &Path, bytes: u64, threads: usize, length: Duration) -> (String, Histogram) {
     let path = folder.join("limit");
     let (file, map) = mapped(&path, bytes);
     let stop = AtomicBool::new(false);
@@ -164,7 +166,7 @@ fn limit(folder: &Path, bytes: u64, threads: usize, length: Duration) -> String 
     let mut rows = stores.row(&format!("limit: store, {}", of_threads(threads)), seconds);
     let _ = write!(rows, "{}", flushes.row("limit: msync", seconds));
     let _ = writeln!(rows, "| limit: longest fdatasync | | | | | | {:.0} |", longest.as_micros());
-    rows
+    (rows, stores)
 }
 
 fn of_threads(threads: usize) -> String {
@@ -202,7 +204,7 @@ enum Load {
     LookUps,
 }
 
-fn filter(folder: &Path, bytes: u64, load: Load, length: Duration) -> String {
+fn filter(folder: &Path, bytes: u64, load: Load, length: Duration) -> (String, Histogram) {
     let path = folder.join("latency.bloom");
     let geometry = Geometry::line(8, bytes / 64).unwrap();
     let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
@@ -259,7 +261,7 @@ fn filter(folder: &Path, bytes: u64, load: Load, length: Duration) -> String {
     );
     drop(filter);
     std::fs::remove_file(path).unwrap();
-    rows
+    (rows, adds)
 }
 
 /// Keys made durable one by one, per second, by a number of threads.
@@ -290,7 +292,7 @@ fn durable_adds(threads: usize, length: Duration, commit: impl Fn(u64) + Sync) -
 fn durable(folder: &Path, length: Duration) -> String {
     const KEYS: redb::TableDefinition<'_, u64, ()> = redb::TableDefinition::new("keys");
     let mut rows = String::from(
-        "\n## Durable adds per second\n\nEach thread adds a key and syncs it.\n\n| threads | bloomfile | times one thread | redb |\n| --- | --- | --- | --- |\n",
+        "\n## Durable adds per second\n\nEach thread adds a key and syncs it; redb and SQLite (WAL, synchronous=FULL, by way of Python) insert it and commit.\n\n| threads | bloomfile | times one thread | redb | SQLite |\n| --- | --- | --- | --- | --- |\n",
     );
     let mut one = 0.0;
     for threads in COMMITTERS {
@@ -315,9 +317,26 @@ fn durable(folder: &Path, length: Duration) -> String {
         if threads == 1 {
             one = ours;
         }
-        let _ = writeln!(rows, "| {threads} | {ours:.0} | {:.1} | {theirs:.0} |", ours / one);
+        let times = ours / one;
+        let sqlite = sqlite_commits(folder, threads, length);
+        let _ = writeln!(rows, "| {threads} | {ours:.0} | {times:.1} | {theirs:.0} | {sqlite} |");
     }
     rows
+}
+
+/// What SQLite does, where Python has it.
+fn sqlite_commits(folder: &Path, threads: usize, length: Duration) -> String {
+    let path = folder.join("durable.sqlite");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/sqlite_commits.py");
+    let mut command = std::process::Command::new("python3");
+    command.arg(script).arg(&path).arg(threads.to_string()).arg(length.as_secs().to_string());
+    let output = command.output().ok().filter(|output| output.status.success());
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    let rate = text.and_then(|text| text.trim().parse::<f64>().ok());
+    for name in ["durable.sqlite", "durable.sqlite-wal", "durable.sqlite-shm"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    rate.map_or("not run".into(), |rate| format!("{rate:.0}"))
 }
 
 /// Adds per second of one thread, alone and while another syncs in a loop.
@@ -354,6 +373,51 @@ fn alone_and_beside_syncs(folder: &Path, length: Duration) -> String {
     )
 }
 
+/// The share of calls that take longer than a time, each axis by powers of ten.
+fn plot(curves: &[(String, Histogram)]) -> String {
+    const COLOURS: [&str; 4] = ["#999999", "#0072b2", "#cccccc", "#56b4e9"];
+    let x = |share: f64| 60.0 + 75.0 * -share.log10();
+    let y = |microseconds: f64| 330.0 - 50.0 * (microseconds.log10() + 1.0);
+    let mut svg = String::from(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 400\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"640\" height=\"400\" fill=\"#ffffff\"/>\n<text x=\"60\" y=\"20\">How long a call takes at most, but for one in so many</text>\n",
+    );
+    let line = "stroke=\"#dddddd\"";
+    for (power, name) in
+        ["0.1 µs", "1 µs", "10 µs", "0.1 ms", "1 ms", "10 ms", "0.1 s"].iter().enumerate()
+    {
+        let y = y(10f64.powi(power as i32 - 1));
+        let _ = writeln!(
+            svg,
+            "<line x1=\"60\" x2=\"600\" y1=\"{y}\" y2=\"{y}\" {line}/><text x=\"54\" y=\"{}\" text-anchor=\"end\">{name}</text>",
+            y + 4.0
+        );
+    }
+    for power in 0..=7 {
+        let x = x(10f64.powi(-power));
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x}\" x2=\"{x}\" y1=\"30\" y2=\"330\" {line}/><text x=\"{x}\" y=\"348\" text-anchor=\"middle\">10<tspan dy=\"-5\" font-size=\"9\">{power}</tspan></text>"
+        );
+    }
+    for (number, (name, histogram)) in curves.iter().enumerate() {
+        let (colour, left) = (COLOURS[number % COLOURS.len()], 60 + 140 * number);
+        let points: String = (0..=28)
+            .map(|step| 10f64.powf(-f64::from(step) / 4.0))
+            .take_while(|share| share * histogram.count() as f64 >= 1.0)
+            .map(|share| {
+                format!("{:.1},{:.1} ", x(share), y(histogram.percentile(1.0 - share).max(0.1)))
+            })
+            .collect();
+        let _ = writeln!(
+            svg,
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n<rect x=\"{left}\" y=\"366\" width=\"14\" height=\"4\" fill=\"{colour}\"/><text x=\"{}\" y=\"373\">{name}</text>",
+            left + 20
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
 fn main() {
     let sizes: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let seconds = std::env::var("BLOOMFILE_BENCH_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -361,7 +425,7 @@ fn main() {
     let folder = std::env::var_os("BLOOMFILE_BENCH_DIR").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = tempfile::tempdir_in(folder).unwrap();
-    let mut report = String::from(HEAD);
+    let (mut report, mut curves) = (String::from(HEAD), Vec::new());
     for &mebibytes in if sizes.is_empty() { &[256, 1024][..] } else { &sizes } {
         let bytes = mebibytes << 20;
         let mut tell = |text: &str| {
@@ -372,11 +436,18 @@ fn main() {
             "\n## {mebibytes} MiB\n\n| call | per second | p50 | p99 | p99.9 | p99.99 | longest |\n| --- | --- | --- | --- | --- | --- | --- |\n"
         ));
         for threads in ADDERS {
-            tell(&limit(folder.path(), bytes, threads, length));
-            tell(&filter(folder.path(), bytes, Load::Adds(threads), length));
+            let length = if threads == 1 { length } else { length / 4 };
+            let (rows, stores) = limit(folder.path(), bytes, threads, length);
+            tell(&rows);
+            let (rows, adds) = filter(folder.path(), bytes, Load::Adds(threads), length);
+            tell(&rows);
+            if threads == 1 {
+                curves.push((format!("plain stores, {mebibytes} MiB"), stores));
+                curves.push((format!("adds, {mebibytes} MiB"), adds));
+            }
         }
         for load in [Load::Offered(OFFERED), Load::LookUps] {
-            tell(&filter(folder.path(), bytes, load, length));
+            tell(&filter(folder.path(), bytes, load, length / 4).0);
         }
     }
     let alone = alone_and_beside_syncs(folder.path(), length.min(Duration::from_secs(5)));
@@ -386,7 +457,8 @@ fn main() {
     print!("{durable}");
     report.push_str(&durable);
     if sizes.is_empty() {
-        std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/LATENCY.md"), report)
-            .unwrap();
+        let benches = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+        std::fs::write(benches.join("LATENCY.md"), report).unwrap();
+        std::fs::write(benches.join("latency.svg"), plot(&curves)).unwrap();
     }
 }

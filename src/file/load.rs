@@ -57,15 +57,16 @@ pub(crate) fn load(medium: &dyn ReadMedium) -> Result<Loaded> {
 /// As [`load`], with another way to read the slots.
 pub(crate) fn load_with(
     medium: &dyn ReadMedium,
-    read_slot: impl Fn(&mut [u8], u64) -> std::io::Result<()>,
+    read_slots: impl Fn(&mut [u8], u64) -> std::io::Result<()>,
 ) -> Result<Loaded> {
     let length = medium.length().map_err(Error::io("tell the length of the file"))?;
     let superblock = load_superblock(medium, length)?;
     let first_records = first_records(medium, &superblock, length)?;
-    let mut slots = [vec![0; SLOT_BYTES], vec![0; SLOT_BYTES]];
-    for (bytes, offset) in slots.iter_mut().zip(SLOT_OFFSETS) {
-        read_slot(bytes, offset).map_err(Error::io("read a state slot"))?;
-    }
+    // They are neighbours, and one reading of a disk is enough.
+    let mut slots = vec![0; 2 * SLOT_BYTES];
+    read_slots(&mut slots, SLOT_OFFSETS[0]).map_err(Error::io("read the state slots"))?;
+    let second = slots.split_off(SLOT_BYTES);
+    let slots = [slots, second];
     let (mut slot, other_slot_damaged) = newest_slot(&slots, &superblock)?;
     validate_extents(&superblock, &mut slot, length)?;
     refuse_lost_slot(&superblock, &slot, first_records)?;

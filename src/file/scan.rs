@@ -93,10 +93,11 @@ pub(crate) fn split_on_all_cores<T: Send>(
     pages_each: u64,
     work: impl Fn(Range<u64>) -> T + Sync,
 ) -> Vec<T> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let worth = units.saturating_mul(pages_each) / PAGES_PER_THREAD;
-    let threads = cores.min(MOST_THREADS).min(worth).min(units).max(1);
-    if threads == 1 {
+    // To ask for the cores takes as long as to look at many pages.
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let threads = if worth > 1 { worth.min(cores()).min(MOST_THREADS).min(units) } else { 1 };
+    if threads <= 1 {
         return vec![work(0..units)];
     }
     let share = units.div_ceil(threads);

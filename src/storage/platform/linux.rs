@@ -57,7 +57,7 @@ const PAGE: usize = PAGE_BYTES as usize;
 /// A page whose address suits direct reads.
 #[derive(Clone)]
 #[repr(align(4096))]
-struct Aligned([u8; PAGE]);
+struct Aligned(#[expect(dead_code, reason = "seen as bytes of all pages")] [u8; PAGE]);
 
 /// Makes a private map of a file what the file is; false where the system cannot.
 ///
@@ -78,13 +78,15 @@ pub(crate) fn read_past_cache(file: &File, bytes: &mut [u8], offset: u64) -> io:
         .open(path_of(file));
     if let Ok(direct) = direct {
         let mut pages = vec![Aligned([0; PAGE]); bytes.len() / PAGE];
-        let read = pages.iter_mut().zip(0..).try_for_each(|(page, at)| {
-            direct.read_exact_at(&mut page.0, offset + at * PAGE as u64)
-        });
-        if read.is_ok() {
-            for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(PAGE)) {
-                bytes.copy_from_slice(&page.0);
-            }
+        // SAFETY: the bytes of all pages, which lie one behind the other and are nothing but bytes.
+        let all = unsafe {
+            std::slice::from_raw_parts_mut(
+                pages.as_mut_ptr().cast::<u8>(),
+                bytes.len() / PAGE * PAGE,
+            )
+        };
+        if all.len() == bytes.len() && direct.read_exact_at(all, offset).is_ok() {
+            bytes.copy_from_slice(all);
             return Ok(());
         }
     }
