@@ -198,7 +198,7 @@ fn joined(threads: Threads<'_>) -> Histogram {
 enum Load {
     /// Threads that add as fast as they can.
     Adds(usize),
-    /// One that adds so many keys a second.
+    /// One that adds this number of keys a second.
     Offered(u64),
     /// One that adds as fast as it can, and one that looks up.
     LookUps,
@@ -379,7 +379,7 @@ fn plot(curves: &[(String, Histogram)]) -> String {
     let x = |share: f64| 60.0 + 75.0 * -share.log10();
     let y = |microseconds: f64| 330.0 - 50.0 * (microseconds.log10() + 1.0);
     let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 400\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"640\" height=\"400\" fill=\"#ffffff\"/>\n<text x=\"60\" y=\"20\">How long a call takes at most, but for one in so many</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 400\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"640\" height=\"400\" fill=\"#ffffff\"/>\n<text x=\"60\" y=\"20\">How long calls take: one in this number takes longer</text>\n",
     );
     let line = "stroke=\"#dddddd\"";
     for (power, name) in

@@ -20,7 +20,7 @@ const bare = (code) => code.replace(/^\s*(\/\/.*|\/\*\*[^]*?\*\/)$/gm, '').repla
 const glue = scoped(read('../pkg/bloomfile.js'), '', 'initialise: __wbg_init, Job, Keys, compareBytes: compare');
 const library = scoped(read('../js/index.js'), 'const { initialise, Job, Keys, compareBytes } = glue;', 'BloomFile, BloomFileError, compare, explain, ready');
 const wasm = gzipSync(readFileSync(new URL('../pkg/bloomfile_bg.wasm', import.meta.url)), { level: 9 });
-const style = read('../../../describe/src/html/page.css') + read('app.css');
+const style = read('../../../tools/describe/src/html/page.css') + read('app.css');
 const script = bare(`const glue = ${glue};\nconst library = ${library};\n${read('app.js')}`);
 const page = read('page.html')
   .replace('/*STYLE*/', () => style.trim())

@@ -69,7 +69,7 @@ fn every_command_has_a_file_with_its_arguments() {
 
 #[test]
 fn no_source_is_too_long() {
-    let describe = tools().parent().unwrap().join("describe/src");
+    let describe = tools().join("describe/src");
     let mut paths = files(&tools().join("src"), ".rs");
     paths.extend(files(&describe, ".rs"));
     for path in paths {
@@ -89,7 +89,7 @@ fn texts() -> Vec<(PathBuf, String)> {
         "examples",
         "docs",
         "fuzz/fuzz_targets",
-        "describe/src",
+        "tools/describe/src",
         "tools/src",
     ] {
         paths.extend(files(&root.join(folder), ".rs"));
@@ -136,7 +136,7 @@ fn words_are_plain() {
 #[test]
 fn names_are_those_of_the_field() {
     let root = tools().parent().unwrap();
-    for folder in ["src", "describe/src", "tools/src"].map(|name| root.join(name)) {
+    for folder in ["src", "tools/describe/src", "tools/src"].map(|name| root.join(name)) {
         for path in files(&folder, ".rs") {
             let text = std::fs::read_to_string(&path).unwrap();
             for (number, line) in text.lines().enumerate() {
