@@ -38,10 +38,25 @@ fn build_counts_the_keys_first() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build a.bloom", "one\ntwo\ntwo\nthree").is(
         0,
-        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 4, repeats included; 24 KiB\n",
+        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 3 distinct ones; 24 KiB\n",
         "",
     );
     sandbox.run("check --all a.bloom one two three").is(0, "one\ntwo\nthree\n", "");
+}
+
+/// A list in which every key stands ten times gets the filter of one in which it stands once.
+#[test]
+fn build_makes_no_room_for_repeats() {
+    let sandbox = Sandbox::new();
+    let capacity = |input: String| {
+        let json = sandbox.run_with("build a.bloom --force --json", input).out;
+        let output: serde_json::Value = serde_json::from_str(&json).unwrap();
+        output["capacity"].as_u64().unwrap()
+    };
+    assert_eq!(capacity(numbers(4_000).repeat(10)), 4_000);
+    assert_eq!(capacity(numbers(50_000)), 50_000);
+    let repeated = capacity(numbers(50_000).repeat(10));
+    assert!((49_500..51_500).contains(&repeated), "{repeated}");
 }
 
 /// Distinct keys that do not change the filter are no duplicates: they are false positives.
@@ -51,7 +66,7 @@ fn build_and_add_say_what_is_new() {
     sandbox.run_with("build a.bloom --journal 8KiB", numbers(30_000)).is(
         0,
         "a.bloom: 30,000 keys read: 29,943 new, 57 already present or false positive; made for \
-         30,000, repeats included; 68 KiB\n",
+         30,000; 68 KiB\n",
         "",
     );
     sandbox.run("add a.bloom 1 2").is(
