@@ -276,7 +276,7 @@ fn no_writer_is_left_with_a_file_without_a_name() {
                 let (make, replaced, refused) = (&make, &replaced, &refused);
                 scope.spawn(move || {
                     for turn in 0u64.. {
-                        let made = match make(below(thread, turn, 3)) {
+                        let made = match make(below(thread, turn, 3)).map_err(Error::into_cause) {
                             Ok(()) => replaced.fetch_add(1, Ordering::Relaxed) + 1,
                             Err(Error::Locked) => {
                                 refused.fetch_add(1, Ordering::Relaxed);
@@ -300,7 +300,7 @@ fn no_writer_is_left_with_a_file_without_a_name() {
                         if done.load(Ordering::Relaxed) {
                             break;
                         }
-                        let filter = match Filter::open(path) {
+                        let filter = match Filter::open(path).map_err(Error::into_cause) {
                             Ok(filter) => filter,
                             Err(Error::Locked) => continue,
                             Err(error) => panic!("{error}"),
