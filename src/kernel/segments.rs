@@ -77,6 +77,10 @@ impl Lines {
 
     /// The line of a hash. With the bytes of a region comes its start, so that the line is within the
     /// region; without them it is the first one of whatever start is seen.
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))),
+        expect(dead_code, reason = "only SIMD modules look at lines themselves")
+    )]
     #[inline(always)]
     pub(super) fn of(&self, hash: u64) -> *const Word {
         let bytes = self.bytes.load(Ordering::Acquire);
