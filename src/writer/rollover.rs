@@ -77,7 +77,14 @@ impl<M: Medium> Engine<M> {
             && lock(&self.prepared).is_none()
     }
 
-    /// Allocates and zeroes the next segment, if there is one to come.
+    /// Prepares the next segment ahead of need. A checkpoint keeps out of the way: the changes of a
+    /// large sync stand where the segment will be, until the slot behind them is written.
+    pub(super) fn prepare_segment_ahead(&self) -> Result<()> {
+        let _tables = lock(&self.tables);
+        if self.has_spilled() { Ok(()) } else { self.prepare_segment() }
+    }
+
+    /// Allocates and zeroes the next segment, if there is one to come. Called with the tables locked.
     pub(super) fn prepare_segment(&self) -> Result<()> {
         let mut prepared = lock(&self.prepared);
         if prepared.is_none() {

@@ -81,6 +81,12 @@ impl<M: Medium> Engine<M> {
         map.flush(0..words)
     }
 
+    /// Whether records, or what a crash left, may stand behind the end of the file. Called with the
+    /// tables locked.
+    pub(super) fn has_spilled(&self) -> bool {
+        self.spilled.load(Ordering::Relaxed)
+    }
+
     /// Takes away what stands behind the end of the file, once a slot says that nothing of it counts.
     pub(super) fn drop_spill(&self, slot: &Slot) -> Result<()> {
         if !self.spilled.swap(false, Ordering::Relaxed) {
