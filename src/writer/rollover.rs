@@ -81,7 +81,8 @@ impl<M: Medium> Engine<M> {
     /// large sync stand where the segment will be, until the slot behind them is written.
     pub(super) fn prepare_segment_ahead(&self) -> Result<()> {
         let _tables = lock(&self.tables);
-        if self.has_spilled() { Ok(()) } else { self.prepare_segment() }
+        // Another segment may have come to be the newest while this waited.
+        if self.has_spilled() || !self.wants_segment() { Ok(()) } else { self.prepare_segment() }
     }
 
     /// Allocates and zeroes the next segment, if there is one to come. Called with the tables locked.
