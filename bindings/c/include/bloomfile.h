@@ -640,6 +640,14 @@ int bloomfile_filter_adds(const bloomfile_filter *filter, uint64_t *adds);
 int bloomfile_filter_checkpoint(const bloomfile_filter *filter);
 
 /**
+ * Says whether the library's own thread writes checkpoints of this filter and prepares its next segment,
+ * as it does unless told otherwise; without it, call bloomfile_filter_checkpoint now and then, or some
+ * syncs take as long as a checkpoint does.
+ */
+int bloomfile_filter_set_background(const bloomfile_filter *filter,
+                                    bool on);
+
+/**
  * Drops the oldest generation of a rotating filter, if there are as many as it was made with, and starts
  * a new one; durable when it returns.
  */

@@ -467,6 +467,18 @@ pub unsafe extern "C" fn bloomfile_filter_checkpoint(filter: *const Filter) -> c
     guard_done(|| unsafe { Ok(handle::borrow(filter)?.checkpoint()?) })
 }
 
+/// Says whether the library's own thread writes checkpoints of this filter and prepares its next segment,
+/// as it does unless told otherwise; without it, call bloomfile_filter_checkpoint now and then, or some
+/// syncs take as long as a checkpoint does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bloomfile_filter_set_background(filter: *const Filter, on: bool) -> c_int {
+    // SAFETY: the caller's pointers are what bloomfile(3) asks for.
+    guard_done(|| unsafe {
+        handle::borrow(filter)?.set_background(on);
+        Ok(())
+    })
+}
+
 /// Drops the oldest generation of a rotating filter, if there are as many as it was made with, and starts
 /// a new one; durable when it returns.
 #[unsafe(no_mangle)]

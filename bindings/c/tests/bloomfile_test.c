@@ -90,7 +90,9 @@ static void a_filter_is_written_and_read(void)
     bloomfile_string_free(text);
     OK(bloomfile_filter_set_metadata(filter, "more", "yes"));
     OK(bloomfile_filter_set_metadata(filter, "keys", NULL));
+    OK(bloomfile_filter_set_background(filter, false));
     OK(bloomfile_filter_checkpoint(filter));
+    OK(bloomfile_filter_set_background(filter, true));
 
     /* A reader beside the writer sees what is added. */
     OK(bloomfile_reader_open(path, 0, NULL, &reader));
@@ -722,6 +724,7 @@ static void bad_handles_and_pointers(void)
     BAD(bloomfile_filter_mark(NULL, &number));
     BAD(bloomfile_filter_adds(NULL, &number));
     BAD(bloomfile_filter_checkpoint(NULL));
+    BAD(bloomfile_filter_set_background(NULL, true));
     BAD(bloomfile_filter_rotate(NULL));
     BAD(bloomfile_filter_union(NULL, reader));
     BAD(bloomfile_filter_union(filter, NULL));

@@ -185,6 +185,16 @@ impl Filter {
         py.detach(|| self.handle.with(|file| file.checkpoint().map_err(raise)))
     }
 
+    /// Whether the library's own thread writes checkpoints of this filter and prepares its next segment.
+    /// It does unless told otherwise; without it, call `checkpoint` now and then, or some syncs take as
+    /// long as a checkpoint does.
+    fn set_background(&self, on: bool) -> PyResult<()> {
+        self.handle.with(|file| {
+            file.set_background(on);
+            Ok(())
+        })
+    }
+
     /// Drops the oldest generation of a rotating filter and starts a new one.
     ///
     /// >>> with bloomfile.create("day.bloom", capacity=1000, generations=2) as day:

@@ -124,7 +124,9 @@ def test_metadata_and_properties():
     with bloomfile.open("a.bloom", "r+") as filter:
         filter.set_metadata("keys", None)
         assert filter.metadata == {} and bool(filter)
+        filter.set_background(False)
         filter.checkpoint()
+        filter.set_background(True)
     assert bloomfile.open("a.bloom").metadata == {}
 
 
