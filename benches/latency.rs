@@ -28,6 +28,9 @@ const ADDERS: [usize; 3] = [1, 4, 16];
 /// Keys a second that one thread adds where it does not add as many as it can.
 const OFFERED: u64 = 200_000;
 
+/// Sizes, in MiB, of filters that one thread adds to while another syncs in a loop.
+const BESIDE: [u64; 3] = [1, 16, 256];
+
 /// Threads that each add a key and sync it.
 const COMMITTERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
@@ -124,21 +127,22 @@ fn mapped(path: &Path, bytes: u64) -> (std::fs::File, MmapRaw) {
     (file, map)
 }
 
+/// A plain store to a random word of a map.
+fn store(map: &MmapRaw, bytes: u64, number: u64) {
+    let word = mix(number) % (bytes / 8);
+    // SAFETY: the word is inside the map, which outlives the call, and is only used atomically.
+    let cell = unsafe { AtomicU64::from_ptr(map.as_mut_ptr().cast::<u64>().add(word as usize)) };
+    cell.fetch_or(1 << (number % 64), Ordering::Relaxed);
+}
+
 /// Plain stores of some threads, and others that flush.
 fn limit(folder: &Path, bytes: u64, threads: usize, length: Duration) -> (String, Histogram) {
     let path = folder.join("limit");
     let (file, map) = mapped(&path, bytes);
     let stop = AtomicBool::new(false);
-    let store = |number: u64| {
-        let word = mix(number) % (bytes / 8);
-        // SAFETY: the word is inside the map, which outlives the call, and is only used atomically.
-        let cell =
-            unsafe { AtomicU64::from_ptr(map.as_mut_ptr().cast::<u64>().add(word as usize)) };
-        cell.fetch_or(1 << (number % 64), Ordering::Relaxed);
-    };
     let (stores, flushes, longest) = std::thread::scope(|scope| {
-        let (stop, store) = (&stop, &store);
-        let call = |thread: u64, number: u64| store(thread << 48 | number);
+        let (stop, map) = (&stop, &map);
+        let call = |thread: u64, number: u64| store(map, bytes, thread << 48 | number);
         let stores = each_thread(scope, threads, stop, |_| {}, call);
         let syncs = scope.spawn(|| {
             let mut longest = Duration::ZERO;
@@ -339,38 +343,71 @@ fn sqlite_commits(folder: &Path, threads: usize, length: Duration) -> String {
     rate.map_or("not run".into(), |rate| format!("{rate:.0}"))
 }
 
-/// Adds per second of one thread, alone and while another syncs in a loop.
-fn alone_and_beside_syncs(folder: &Path, length: Duration) -> String {
-    let adds = |syncs: usize| {
-        let path = folder.join("beside.bloom");
-        let geometry = Geometry::line(8, 1 << 22).unwrap();
-        let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
-        let stop = AtomicBool::new(false);
-        let added = std::thread::scope(|scope| {
-            let (filter, stop) = (&filter, &stop);
-            let add = scope.spawn(move || {
-                let mut number = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    filter.add_hash(mix(number)).unwrap();
-                    number += 1;
-                }
-                number
-            });
-            let syncs = each_thread(scope, syncs, stop, |_| {}, |_, _| filter.sync().unwrap());
-            std::thread::sleep(length);
-            stop.store(true, Ordering::Relaxed);
-            joined(syncs);
-            add.join().unwrap()
+/// Calls per second of one thread, alone or while another makes one kind of call in a loop.
+fn calls(length: Duration, call: impl Fn(u64) + Sync, beside: Option<&(dyn Fn() + Sync)>) -> f64 {
+    let stop = AtomicBool::new(false);
+    let made: u64 = std::thread::scope(|scope| {
+        let (stop, call) = (&stop, &call);
+        let calls = scope.spawn(move || {
+            let mut number = 0;
+            while !stop.load(Ordering::Relaxed) {
+                call(number);
+                number += 1;
+            }
+            number
         });
-        drop(filter);
-        std::fs::remove_file(path).unwrap();
-        added as f64 / length.as_secs_f64()
-    };
-    let [alone, beside] = [adds(0), adds(1)];
-    format!(
-        "\n## Adds of one thread, 256 MiB\n\nAlone {alone:.0} a second; while another thread syncs in a loop {beside:.0}, {:.2} of that.\n",
-        beside / alone
-    )
+        if let Some(beside) = beside {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    beside();
+                }
+            });
+        }
+        std::thread::sleep(length);
+        stop.store(true, Ordering::Relaxed);
+        calls.join().unwrap()
+    });
+    made as f64 / length.as_secs_f64()
+}
+
+/// Adds per second of one thread, alone and while another syncs in a loop, and the same of plain stores.
+fn alone_and_beside_syncs(folder: &Path, length: Duration) -> String {
+    let mut rows = String::from(
+        "\n## One thread beside another that syncs in a loop\n\nPer second, and as a share of what it does alone. *Limit*: plain stores into a mapped file of the same size, and fdatasync in a loop. A page that was written back is a page fault at the next store to it: the more pages there are, the fewer stores share one.\n\n| | alone | beside syncs | share | limit alone | limit beside | share |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for mebibytes in BESIDE {
+        let bytes = mebibytes << 20;
+        let adds = |syncs: bool| {
+            let path = folder.join("beside.bloom");
+            let geometry = Geometry::line(8, bytes / 64).unwrap();
+            let filter = Options::new().geometry(geometry).replace(true).create(&path).unwrap();
+            let sync = || filter.sync().unwrap();
+            let add = |number| {
+                filter.add_hash(mix(number)).unwrap();
+            };
+            let adds = calls(length, add, syncs.then_some(&sync));
+            filter.close().unwrap();
+            std::fs::remove_file(path).unwrap();
+            adds
+        };
+        let stores = |syncs: bool| {
+            let path = folder.join("limit");
+            let (file, map) = mapped(&path, bytes);
+            let sync = || file.sync_data().unwrap();
+            let stores = calls(length, |number| store(&map, bytes, number), syncs.then_some(&sync));
+            std::fs::remove_file(path).unwrap();
+            stores
+        };
+        let [alone, beside] = [adds(false), adds(true)];
+        let [limit_alone, limit_beside] = [stores(false), stores(true)];
+        let _ = writeln!(
+            rows,
+            "| {mebibytes} MiB | {alone:.0} | {beside:.0} | {:.3} | {limit_alone:.0} | {limit_beside:.0} | {:.3} |",
+            beside / alone,
+            limit_beside / limit_alone,
+        );
+    }
+    rows
 }
 
 /// The share of calls that take longer than a time, each axis by powers of ten.

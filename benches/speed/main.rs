@@ -20,6 +20,7 @@ mod look_ups;
 mod measure;
 mod plot;
 mod sealed;
+mod skew;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -53,6 +54,7 @@ fn main() {
     if let Some(keys) = keys {
         let (folder, mut report) = (tempfile::tempdir().unwrap(), String::new());
         sealed::measure(folder.path(), keys, &mut report);
+        skew::measure(folder.path(), &mut report);
         return println!("{report}");
     }
     let only: Vec<u64> = arguments.iter().filter_map(|kib| kib.parse().ok()).collect();
@@ -77,6 +79,7 @@ fn main() {
     if !only.is_empty() {
         return println!("{glance}{report}");
     }
+    skew::measure(folder.path(), &mut report);
     let svg = growth::growth(&path, &mut report);
     let report = format!("{HEAD}{glance}{report}");
     println!("{report}");
