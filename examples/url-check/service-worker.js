@@ -1,16 +1,9 @@
 // Checks each navigation on this machine: a "no" of the filter passes at once, and only a "maybe" asks
 // the database.
-import { BloomFile } from './bloomfile/index.js';
 import { keysOf } from './canonical.js';
+import { filter, refresh, state } from './filter.js';
 
 const counts = { navigations: 0, passed: 0, asked: 0, stopped: 0 };
-let opening;
-
-/** The filter: fetched once, and held. */
-const filter = () => (opening ??= BloomFile.from(new URL('./malicious.bloom', location.href)).catch((error) => {
-  opening = undefined;
-  throw error;
-}));
 
 /** Whether a URL is listed: the filter tells who need not be asked for. */
 async function isListed(url) {
@@ -50,7 +43,11 @@ addEventListener('activate', (event) => event.waitUntil(clients.claim()));
 addEventListener('fetch', (event) => {
   const url = new URL(event.request.url);
   if (url.pathname.endsWith('/counts')) {
-    event.respondWith(Response.json(counts));
+    event.respondWith(Response.json({ ...counts, filter: state }));
+    return;
+  }
+  if (url.pathname.endsWith('/refresh')) {
+    event.respondWith(refresh().then((state) => Response.json(state)));
     return;
   }
   const visited = target(event.request);

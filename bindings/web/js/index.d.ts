@@ -107,10 +107,12 @@ export interface PageInspection {
 export type ErrorCode =
   | 'changed'
   | 'damaged'
+  | 'damaged-delta'
   | 'freed'
   | 'invalid'
   | 'key-needed'
   | 'not-a-bloomfile'
+  | 'other-version'
   | 'read'
   | 'unsupported'
   | 'wrong-key';
@@ -151,8 +153,11 @@ export class BloomFile {
 /** What the bytes of a file are that cannot be opened, as far as that can be told. */
 export function explain(from: From, options?: Options): Promise<Explained[]>;
 
-/** How two files relate, as `bloomfile compare --json` has it. Both are read into memory. */
-export function compare(a: From, b: From, options?: Options): Promise<Record<string, unknown>>;
+/**
+ * How two files relate, as `bloomfile compare --json` has it. All pages of both are read and checked, a
+ * few at a time: the files may be larger than the memory. `progress` is told from 0 to 1.
+ */
+export function compare(a: From, b: From, options?: Options & { progress?: (share: number) => void }): Promise<Record<string, unknown>>;
 
 /** Loads the WebAssembly module ahead of time. */
 export function ready(module?: Options['wasm']): Promise<unknown>;

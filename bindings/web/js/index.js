@@ -1,7 +1,7 @@
 // Files of sets, asked and looked into from JavaScript. The work is done by the core of bloomfile,
 // compiled to WebAssembly; here are conversions, and what reads ranges.
 
-import initialise, { Job, Keys, compare as compareBytes } from './bloomfile.js';
+import initialise, { Job, Keys } from './bloomfile.js';
 
 /** What goes wrong: `code` says what kind of thing, the message what it is and what to do. */
 export class BloomFileError extends Error {
@@ -176,15 +176,18 @@ const FIRST = 65_536;
 const HELD = 16 << 20;
 
 /** Keys that are looked up in one call of the core, where it holds all of a file. */
-const AT_A_TIME = 2048;
+const AT_A_TIME = 512;
 
 const encoder = new TextEncoder();
 
 /** Brings a job to its end. */
-async function finish(job, source, name, progress) {
+async function finish(job, from, names, progress) {
+  // Of two files that are compared, the one that is read.
+  const one = (list) => (Array.isArray(list) ? list[job.of()] : list);
   for (;;) {
-    const needed = call(name, () => job.step());
+    const needed = call(one(names), () => job.step());
     if (needed.length === 0) return job;
+    const [source, name] = [one(from), one(names)];
     const pending = [];
     for (let at = 0; at < needed.length; at += 2) {
       const [start, end] = [needed[at], needed[at + 1]];
@@ -198,9 +201,9 @@ async function finish(job, source, name, progress) {
 }
 
 /** Does a job and lets go of it. */
-async function done(job, source, name, take, progress) {
+async function done(job, from, names, take, progress) {
   try {
-    await finish(job, source, name, progress);
+    await finish(job, from, names, progress);
     return take(job);
   } finally {
     job.free();
@@ -231,6 +234,8 @@ function secretOf(key) {
   if (!digits) throw failed('wrong-key', 'a secret key is 32 hexadecimal digits or 16 bytes');
   return Uint8Array.from(digits.match(/../g), (pair) => parseInt(pair, 16));
 }
+
+const JOB = Symbol('job');
 
 /** A file that keys are looked up in. */
 export class BloomFile {
@@ -351,6 +356,12 @@ export class BloomFile {
     return done(job, this.#source, this.#name, (job) => job.fills());
   }
 
+  /** What a job of the core gives, for the page, which knows its jobs. */
+  async [JOB](make, take, progress) {
+    this.#use();
+    return done(call(this.#name, () => make(this.#file)), this.#source, this.#name, take, progress);
+  }
+
   /** Some bytes of the file, as they are. */
   async bytes(start, end) {
     this.#use();
@@ -413,17 +424,25 @@ export async function explain(from, options = {}) {
   }
 }
 
-/** Tells how two files relate, all of which are read into memory. */
+/** Tells how two files relate: their pages are read a few at a time. */
 export async function compare(a, b, options = {}) {
   await ready(options.wasm);
-  const whole = async (from) => {
-    const source = await sourceOf(from, options);
-    try {
-      return await source.read(0, source.length);
-    } finally {
-      source.close?.();
+  const sources = [];
+  const files = [];
+  const names = [a, b].map((from) => from?.name ?? options.name);
+  try {
+    for (const [at, from] of [a, b].entries()) {
+      const source = await sourceOf(from, options);
+      sources.push(source);
+      const name = names[at];
+      const opening = call(name, () => Job.open(source.length, new Uint8Array()));
+      files.push(await done(opening, source, name, (job) => job.file()));
+      source.forget?.();
     }
-  };
-  const [first, second] = [await whole(a), await whole(b)];
-  return plain(call(options.name, () => compareBytes(first, second)));
+    const job = call(options.name, () => files[0].compare(files[1]));
+    return await done(job, sources, names, (job) => plain(job.result()), options.progress);
+  } finally {
+    files.forEach((file) => file.free());
+    sources.forEach((source) => source.close?.());
+  }
 }

@@ -1,4 +1,5 @@
-const { BloomFile, BloomFileError, compare, explain, ready } = library;
+const { BloomFile, BloomFileError, JOB, compare, explain, plain, ready } = library;
+const { Reporter } = glue;
 
 const $ = (id) => document.getElementById(id);
 const text = (tag, content, attributes = {}) => {
@@ -27,19 +28,17 @@ const size = (bytes) => {
     value /= 1024;
   }
 };
-const tries = (rate) => (rate > 0 ? `1 in ${count(Math.round(1 / rate))}` : 'of absent keys');
 const plural = (number, word) => `${count(number)} ${word}${Number(number) === 1 ? '' : 's'}`;
 
 /** Answers that are shown one by one; of more, the count. */
 const SHOWN = 500;
 /** Keys that are asked at once. */
 const BATCH = 50_000;
-/** Two files up to this length together are compared. */
-const COMPARED = 512 << 20;
-/** Pixels of a heat map. */
-const PIXELS = 4096;
+/** Pages that are listed at once. */
+const LISTED = 65_536;
 
 let current;
+let reporter;
 let verification;
 
 const MEANING = {
@@ -48,7 +47,6 @@ const MEANING = {
   crashed: 'Its writer did not close it, or has it open: what its journal holds counts here.',
   damaged: 'It has damaged pages.',
 };
-const KINDS = { plain: 'Bloom filter', counting: 'counting Bloom filter', sealed: 'sealed filter' };
 
 function say(message) {
   $('status').textContent = message;
@@ -65,7 +63,8 @@ async function open(file, key) {
   $('report').hidden = true;
   $('secret').hidden = true;
   current?.free();
-  current = verification = undefined;
+  reporter?.free();
+  current = reporter = verification = undefined;
   try {
     current = await BloomFile.from(file, { key });
     current.file = file;
@@ -97,76 +96,43 @@ async function show(file, inspection) {
   $('jump').hidden = false;
   $('report').hidden = false;
   $('file-title').textContent = file.name;
-  const kind = KINDS[inspection.kind];
-  const keyed = inspection.key_fingerprint ? 'keyed ' : '';
-  $('file-kind').textContent = `A ${keyed}${kind} (bloomfile format ${inspection.format_version}), ${size(file.size)}`;
-  cards(inspection);
-  parameters(inspection);
-  metadata(inspection);
   $('comparison').replaceChildren();
   $('one').replaceChildren();
   const segment = $('segment');
   segment.replaceChildren(...inspection.segments.map((_, index) => text('option', String(index), { value: index })));
   $('file-title').focus();
-  await Promise.all([health(inspection), fill(inspection), map(), ask()]);
+  await list(current, inspection, file.name);
+  await Promise.all([health(inspection), map(), ask()]);
 }
 
-function cards(inspection) {
-  const cells = inspection.segments.reduce((sum, it) => sum + Number(it.cells), 0);
-  const ones = inspection.segments.reduce((sum, it) => sum + Number(it.ones), 0);
-  const sealed = inspection.kind === 'sealed';
-  const capacity = inspection.capacity ? `made for ${count(inspection.capacity)}` : 'made for no number in particular';
-  const list = [
-    [sealed ? 'Keys' : 'Keys, about', count(Math.round(inspection.keys)), capacity],
-    sealed
-      ? ['Bits per key', (8 * Number(inspection.segments[0].data_bytes) / Math.max(ones, 1)).toFixed(2), plural(inspection.segments[0].pages, 'page')]
-      : ['Bits set', percent(ones / Math.max(cells, 1)), `${count(ones)} of ${count(cells)}`],
-    ['False positives now', percent(inspection.rate_now), tries(inspection.rate_now)],
-    ['False positives at capacity', inspection.rate_at_capacity === null ? '–' : percent(inspection.rate_at_capacity), inspection.rate_at_capacity === null ? 'no capacity was named' : tries(inspection.rate_at_capacity)],
-  ];
-  $('cards').replaceChildren(...list.map(([term, value, more]) => {
-    const card = text('div', '', { class: 'card' });
-    card.append(text('dt', term), text('dd', value), text('dd', more));
-    return card;
-  }));
+/** Begins the report of `bloomfile inspect --html` with what the page tables say. */
+async function list(file, inspection, name) {
+  let made;
+  for (const [segment, { pages }] of inspection.segments.entries()) {
+    for (let first = 0; first < pages; first += LISTED) {
+      await file[JOB]((core) => {
+        made ??= new Reporter(core, name);
+        return core.pages(segment, first, Math.min(pages, first + LISTED));
+      }, (job) => made.take(job));
+    }
+  }
+  if (file !== current) {
+    made?.free();
+    return;
+  }
+  reporter = made;
+  draw();
+}
+
+/** Shows what the report says by now. Its HTML comes from the core, which leaves no markup in texts. */
+function draw() {
+  const { what, ...parts } = reporter.sections();
+  $('file-kind').textContent = what;
+  for (const [id, html] of Object.entries(parts)) $(id).innerHTML = html;
 }
 
 function facts(pairs) {
   return pairs.map(([name, value]) => row([text('th', name, { scope: 'row' }), text('td', value)]));
-}
-
-function parameters(it) {
-  const layout = (segment) => {
-    const { layout, rows, blocks, row_cells } = segment.geometry;
-    return layout === 'sealed' ? `sealed, ${plural(blocks, 'page')}` : `${layout}: ${count(blocks)} × ${rows} × ${count(row_cells)}`;
-  };
-  const pairs = [
-    ['Layout', it.segments.map(layout).join('; ')],
-    ['Segments', count(it.segments.length)],
-    ['When full', String(it.when_full)],
-    ['Rate asked for', it.target_rate === null ? '–' : percent(it.target_rate)],
-    ['Adds that changed it', count(it.segments.reduce((sum, segment) => sum + Number(segment.adds), 0))],
-    ['Data', size(it.segments.reduce((sum, segment) => sum + Number(segment.data_bytes), 0))],
-    ['Journal', `${size(it.journal_bytes)}${it.journal_records ? `, ${plural(it.journal_records, 'record')}` : ''}`],
-    ['Hash', it.key_fingerprint ? `${it.hash}, secret ${it.key_fingerprint}` : `${it.hash}, seed ${it.seed}`],
-    ['Identity', it.uuid],
-    ['Mark', String(it.mark)],
-    ['Slot, epoch', `${it.sequence}, ${it.epoch}`],
-  ];
-  if (it.generations) pairs.splice(2, 0, ['Generations', count(it.generations)]);
-  $('parameters').tBodies[0].replaceChildren(...facts(pairs));
-}
-
-function metadata(inspection) {
-  const pairs = Object.entries(inspection.metadata);
-  if (pairs.length === 0) {
-    $('metadata').replaceChildren(text('p', 'None was given.', { class: 'soft' }));
-    return;
-  }
-  const table = document.createElement('table');
-  table.append(text('caption', 'Metadata', { class: 'hidden' }));
-  table.append(...facts(pairs));
-  $('metadata').replaceChildren(table);
 }
 
 async function health(inspection) {
@@ -183,9 +149,17 @@ async function verify() {
   $('verify').hidden = true;
   $('progress').hidden = file.held;
   try {
-    const found = await file.verify((share) => ($('progress').value = share));
+    const told = (part) => (share) => ($('progress').value = (part + share) / 2);
+    const found = await file[JOB]((core) => core.verify(), (job) => {
+      if (file === current) reporter.take(job);
+      return plain(job.result());
+    }, told(0));
+    await file[JOB]((core) => core.loads(), (job) => file === current && reporter.take(job), told(1));
+    const bytes = file.held && (await file.bytes(0, file.length));
     if (file !== current) return;
+    if (bytes) reporter.digest(bytes);
     verification = found;
+    draw();
   } catch (error) {
     fail(error);
     return;
@@ -200,70 +174,7 @@ async function verify() {
       : ['good', `All ${plural(pages, 'page')} are as written.`];
   $('health').className = `note ${kind}`;
   $('health-text').textContent = `${what} ${MEANING[current.inspect().health]}`;
-  await Promise.all([fill(current.inspect()), map()]);
-}
-
-async function fill(inspection) {
-  const file = current;
-  const parts = [];
-  let first = 0;
-  for (const [index, segment] of inspection.segments.entries()) {
-    const share = inspection.kind === 'sealed' ? null : segment.fill;
-    const name = inspection.segments.length > 1 ? `Segment ${index}: ` : '';
-    const keys = `${count(Math.round(segment.keys.value))} keys`;
-    const caption = share === null ? `${name}${keys} in ${plural(segment.pages, 'page')}` : `${name}${percent(share)} of its bits are set, ${keys}`;
-    const figure = document.createElement('figure');
-    if (share !== null) {
-      const bar = svg('svg', { viewBox: '0 0 1000 24', role: 'img', 'aria-label': caption });
-      bar.append(svg('rect', { class: 'track', width: 1000, height: 24, rx: 4 }), svg('rect', { class: 'bar', width: Math.max(1, 1000 * share), height: 24, rx: 4 }));
-      figure.append(bar);
-    }
-    figure.append(text('figcaption', caption));
-    if (segment.pages > 1) figure.append(await heat(file, index, segment, first));
-    parts.push(figure);
-    first += segment.pages;
-    if (file !== current) return;
-  }
-  $('fill').replaceChildren(...parts);
-}
-
-/** The pages of a segment, each or several of them a pixel. */
-async function heat(file, index, segment, first) {
-  const sealed = segment.geometry.layout === 'sealed';
-  const pixels = Math.min(segment.pages, PIXELS);
-  const sums = new Float64Array(pixels);
-  const counts = new Float64Array(pixels);
-  for (let start = 0; start < segment.pages; start += 65_536) {
-    const fills = await file.fills(index, start, Math.min(segment.pages, start + 65_536));
-    for (let pair = 0; pair < fills.length; pair += 2) {
-      const at = Math.floor(((start + pair / 2) * pixels) / segment.pages);
-      const [ones, cells] = [fills[pair], fills[pair + 1]];
-      sums[at] += cells && !sealed ? ones / cells : ones;
-      counts[at] += 1;
-    }
-  }
-  const values = sums.map((sum, at) => sum / Math.max(counts[at], 1));
-  const low = values.reduce((a, b) => Math.min(a, b), Infinity);
-  const high = values.reduce((a, b) => Math.max(a, b), 0);
-  const columns = Math.min(pixels, 128);
-  const rows = Math.ceil(pixels / columns);
-  const canvas = text('canvas', '', { class: 'heat', width: columns, height: rows, role: 'img' });
-  canvas.style.aspectRatio = `${columns} / ${Math.max(rows, columns / 40)}`;
-  const damaged = new Set((verification?.pages_damaged ?? []).map((page) => page - first).filter((page) => page >= 0 && page < segment.pages).map((page) => Math.floor((page * pixels) / segment.pages)));
-  const style = getComputedStyle(document.documentElement);
-  const shades = [1, 2, 3, 4, 5, 6, 7, 8].map((shade) => style.getPropertyValue(`--h${shade}`));
-  const context = canvas.getContext('2d');
-  values.forEach((value, at) => {
-    const shade = high > low ? Math.min(7, Math.floor((8 * (value - low)) / (high - low))) : 3;
-    context.fillStyle = damaged.has(at) ? style.getPropertyValue('--bad') : shades[shade];
-    context.fillRect(at % columns, Math.floor(at / columns), 1, 1);
-  });
-  const unit = sealed ? (value) => `${count(value)} keys` : percent;
-  const label = `${plural(segment.pages, 'page')} from ${unit(low)} to ${unit(high)}${damaged.size ? `; ${plural(damaged.size, 'place')} in red with damage` : ''}`;
-  canvas.setAttribute('aria-label', `Heat map of the pages: ${label}`);
-  const box = document.createElement('div');
-  box.append(canvas, text('p', `Pages in their order, the stronger the colour the fuller: ${label}.`, { class: 'soft' }));
-  return box;
+  await map();
 }
 
 async function map() {
@@ -399,12 +310,10 @@ async function askList(file) {
 
 async function compareWith(file) {
   const target = $('comparison');
-  target.replaceChildren(text('p', `Comparing with ${file.name} …`));
+  const bar = text('progress', '', { max: 1, value: 0, 'aria-label': 'Share of the pages that were compared' });
+  target.replaceChildren(text('p', `Comparing with ${file.name} … `), bar);
   try {
-    if (file.size + current.length > COMPARED) {
-      throw new Error(`Together they are ${size(file.size + current.length)}, more than this page takes into memory; “bloomfile compare” does it.`);
-    }
-    const found = await compare(current.file, file);
+    const found = await compare(current.file, file, { progress: (share) => (bar.value = share) });
     const differing = found.parameters.filter((it) => JSON.stringify(it.a, big) !== JSON.stringify(it.b, big));
     const parts = [];
     const compared = found.contents.compared;

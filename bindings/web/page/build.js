@@ -17,9 +17,9 @@ function scoped(code, imports, exports) {
 /** Comments and empty lines left out. */
 const bare = (code) => code.replace(/^\s*(\/\/.*|\/\*\*[^]*?\*\/)$/gm, '').replace(/\n\s*\n+/g, '\n');
 
-const glue = scoped(read('../pkg/bloomfile.js'), '', 'initialise: __wbg_init, Job, Keys, compareBytes: compare');
-const library = scoped(read('../js/index.js'), 'const { initialise, Job, Keys, compareBytes } = glue;', 'BloomFile, BloomFileError, compare, explain, ready');
-const wasm = gzipSync(readFileSync(new URL('../pkg/bloomfile_bg.wasm', import.meta.url)), { level: 9 });
+const glue = scoped(read('../target/page/bloomfile.js'), '', 'initialise: __wbg_init, Job, Keys, Reporter');
+const library = scoped(read('../js/index.js'), 'const { initialise, Job, Keys } = glue;', 'BloomFile, BloomFileError, JOB, compare, explain, plain, ready');
+const wasm = gzipSync(readFileSync(new URL('../target/page/bloomfile_bg.wasm', import.meta.url)), { level: 9 });
 const style = read('../../../tools/describe/src/html/page.css') + read('app.css');
 const script = bare(`const glue = ${glue};\nconst library = ${library};\n${read('app.js')}`);
 const page = read('page.html')

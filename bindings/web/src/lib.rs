@@ -1,54 +1,22 @@
 //! What JavaScript calls: conversions, and nothing else. The package around it is in `js/`.
 
+#[cfg(feature = "page")]
+mod page;
+
+use bloomfile::Key;
+use bloomfile::ops::Comparison;
+#[cfg(feature = "page")]
+use bloomfile::ranges::Measuring;
 use bloomfile::ranges::{
-    Answer, Asking, Explaining, Listing, Loading, Opening, RangeFile, Step, Task, Verifying,
+    Answer, Asking, Comparing, Explaining, Listing, Loading, Opening, RangeFile, Step, Task,
+    Verifying,
 };
+#[cfg(feature = "page")]
+use bloomfile::report::BlockLoads;
 use bloomfile::report::{Explained, Inspection, PageInspection, Verification};
-use bloomfile::{Error, Key, ops};
 use serde::Serialize;
+use thrown::{Thrower, Thrown, document, thrown};
 use wasm_bindgen::prelude::*;
-
-/// What is thrown: the package makes an error of it.
-#[derive(Serialize)]
-struct Thrown {
-    code: &'static str,
-    message: String,
-    segment: Option<u32>,
-    page: Option<u64>,
-}
-
-fn thrown(error: Error) -> JsValue {
-    let (segment, page) = match error.cause() {
-        Error::Damaged { segment, page, .. } => (Some(*segment), Some(*page)),
-        _ => (None, None),
-    };
-    let code = match error.cause() {
-        Error::Changed => "changed",
-        Error::KeyNeeded { .. } => "key-needed",
-        Error::WrongKey { .. } | Error::NotKeyed | Error::KeyFile { .. } => "wrong-key",
-        Error::NotABloomfile { .. } => "not-a-bloomfile",
-        Error::Version { .. } | Error::Features { .. } => "unsupported",
-        _ if error.is_damage() => "damaged",
-        Error::Io { .. } => "read",
-        _ => "invalid",
-    };
-    document(&Thrown { code, message: error.to_string(), segment, page })
-}
-
-/// A document as JavaScript has it. Its large numbers are BigInts: the package makes numbers of those
-/// that are small enough.
-fn document(value: &impl Serialize) -> JsValue {
-    let serializer = serde_wasm_bindgen::Serializer::new()
-        .serialize_missing_as_null(true)
-        .serialize_maps_as_objects(true)
-        .serialize_large_number_types_as_bigints(true);
-    match value.serialize(&serializer) {
-        Ok(value) => value,
-        Err(error) => error.into(),
-    }
-}
-
-type Thrower<T> = Result<T, JsValue>;
 
 /// The secret of a keyed file; no bytes where there is none.
 fn secret(bytes: &[u8]) -> Thrower<Option<Key>> {
@@ -95,6 +63,7 @@ pub struct Keys {
     text: Vec<u8>,
     /// Where each of them ends.
     ends: Vec<usize>,
+    hashes: Vec<u64>,
     answers: Vec<u8>,
 }
 
@@ -179,12 +148,6 @@ fn explanation(all: &[Explained]) -> JsValue {
     document(&ranges.collect::<Vec<_>>())
 }
 
-/// How two files relate whose bytes are here.
-#[wasm_bindgen]
-pub fn compare(a: Vec<u8>, b: Vec<u8>) -> Thrower<JsValue> {
-    ops::compare_bytes(a, b).map(|it| document(&it)).map_err(thrown)
-}
-
 /// What a task is, and what came out of it.
 enum Work {
     Opening(Opening),
@@ -193,6 +156,9 @@ enum Work {
     Explaining(Explaining),
     Listing(Listing),
     Loading(Loading),
+    Comparing(Box<Comparing>),
+    #[cfg(feature = "page")]
+    Measuring(Measuring),
 }
 
 enum Outcome {
@@ -202,6 +168,9 @@ enum Outcome {
     Explained(Vec<Explained>),
     Pages(Vec<PageInspection>),
     Loaded,
+    Compared(Comparison),
+    #[cfg(feature = "page")]
+    Measured(Vec<BlockLoads>),
 }
 
 /// Work on a file of which ranges are read; see `bloomfile::ranges`.
@@ -254,6 +223,9 @@ impl Job {
             Work::Explaining(task) => outcome(task.step(), Outcome::Explained),
             Work::Listing(task) => outcome(task.step(), Outcome::Pages),
             Work::Loading(task) => outcome(task.step(), |()| Outcome::Loaded),
+            Work::Comparing(task) => outcome(task.step(), Outcome::Compared),
+            #[cfg(feature = "page")]
+            Work::Measuring(task) => outcome(task.step(), Outcome::Measured),
         };
         match step.map_err(thrown)? {
             Step::Need(ranges) => {
@@ -275,15 +247,30 @@ impl Job {
             Work::Explaining(task) => task.give(start, bytes),
             Work::Listing(task) => task.give(start, bytes),
             Work::Loading(task) => task.give(start, bytes),
+            Work::Comparing(task) => task.give(start, bytes),
+            #[cfg(feature = "page")]
+            Work::Measuring(task) => task.give(start, bytes),
         }
         .map_err(thrown)
     }
 
     /// From 0 to 1, how far it got, where that is known.
     pub fn progress(&self) -> f64 {
+        let (done, all) = match &self.work {
+            Work::Verifying(task) => (task.checked(), task.pages()),
+            Work::Comparing(task) => (task.checked(), task.pages()),
+            #[cfg(feature = "page")]
+            Work::Measuring(task) => (task.checked(), task.pages()),
+            _ => return 0.0,
+        };
+        done as f64 / all.max(1) as f64
+    }
+
+    /// Which of two files that are compared the ranges are of.
+    pub fn of(&self) -> usize {
         match &self.work {
-            Work::Verifying(task) => task.checked() as f64 / task.pages().max(1) as f64,
-            _ => 0.0,
+            Work::Comparing(task) => task.of(),
+            _ => 0,
         }
     }
 
@@ -301,6 +288,7 @@ impl Job {
             Some(Outcome::Verified(verification)) => document(verification),
             Some(Outcome::Explained(all)) => explanation(all),
             Some(Outcome::Pages(pages)) => document(pages),
+            Some(Outcome::Compared(comparison)) => document(comparison),
             _ => JsValue::NULL,
         }
     }
@@ -345,11 +333,17 @@ impl Ranges {
     /// are not.
     pub fn ask_loaded(&self, keys: &mut Keys) -> Thrower<JsValue> {
         let Some(loaded) = self.file.loaded().map_err(thrown)? else { return Ok(JsValue::NULL) };
-        Ok(why(look_ups::ask(&loaded, &keys.text, &keys.ends, &mut keys.answers)))
+        Ok(why(look_ups::ask(&loaded, &keys.text, &keys.ends, &mut keys.hashes, &mut keys.answers)))
     }
 
     pub fn verify(&self) -> Job {
         Job { work: Work::Verifying(self.file.verify()), outcome: None }
+    }
+
+    /// Tells how this file and another one relate.
+    pub fn compare(&self, other: &Ranges) -> Thrower<Job> {
+        let task = Comparing::new(&self.file, &other.file).map_err(thrown)?;
+        Ok(Job { work: Work::Comparing(Box::new(task)), outcome: None })
     }
 
     pub fn pages(&self, segment: usize, first: f64, end: f64) -> Thrower<Job> {

@@ -1,6 +1,6 @@
 // The page and the package in a real Chromium, without a network.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import test from 'node:test';
@@ -65,6 +65,14 @@ const open = async (page, path) => {
   await page.setInputFiles('#file', path);
   await until(page, () => document.querySelector('#error').textContent || document.querySelector('#map svg'));
 };
+/** The most memory that the tabs had at a time, in MiB. */
+async function memory() {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  await session.detach();
+  const status = processInfo.filter((it) => it.type === 'renderer').map((it) => readFileSync(`/proc/${it.id}/status`, 'utf8'));
+  return status.reduce((sum, text) => sum + Number(/VmHWM:\s+(\d+)/.exec(text)[1]), 0) / 1024;
+}
 const content = (page, selector) => page.locator(selector).textContent();
 
 test('the page is one small file', () => {
@@ -82,6 +90,19 @@ test('a sound file: what it is, and its keys as they are typed', async () => {
     assert.match(await content(page, '#cards'), /Keys, about(39|40),\d{3}/);
     assert.match(await content(page, '#metadata'), /<b>no markup<\/b>/);
     assert.equal(await page.locator('#map rect.broken').count(), 0);
+    // The charts and figures of the report that the command writes.
+    const written = `${folder}/report.html`;
+    bloomfile('inspect', made('sound'), '--html', written);
+    const report = readFileSync(written, 'utf8');
+    const texts = (html, tag) => [...html.matchAll(new RegExp(`<${tag}[^>]*>([^<]*)</${tag}>`, 'g'))].map(([, text]) => text);
+    const charts = await page.locator('#charts').innerHTML();
+    assert.deepEqual(texts(charts, 'figcaption'), texts(report, 'figcaption'));
+    assert.ok(texts(charts, 'h2').includes('Keys per block, against the Poisson law'));
+    assert.ok(texts(charts, 'figcaption').length >= 3);
+    const digest = /<th scope="row">Digest<\/th><td>([0-9a-f]{64})</.exec(report)[1];
+    assert.ok((await content(page, '#parameters')).includes(digest));
+    assert.match(await content(page, '#checks'), /all \d+ are as written/);
+    assert.match(await content(page, '#advice'), /^Advice: nothing to do/);
     await page.locator('#keys').pressSequentially('key-7');
     await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in, 0'));
     await page.locator('#keys').pressSequentially('\nno such key');
@@ -163,6 +184,28 @@ test('two files are compared', async () => {
   });
 });
 
+test('two large files are compared with little memory', async () => {
+  const [a, b] = [made('large-a'), made('large-b')];
+  bloomfile('create', '-q', a, '-n', '220M', '-p', '0.01', '-l', 'line', '--journal', '0');
+  copyFileSync(a, b);
+  bloomfile('add', '-q', b, 'sheep');
+  assert.ok(statSync(a).size + statSync(b).size > 512 << 20);
+  await visit({}, async (page) => {
+    await open(page, a);
+    const before = await memory();
+    await page.setInputFiles('#other', b);
+    for (const end = Date.now() + 60_000; Date.now() < end; await page.waitForTimeout(50)) {
+      if (/bits/.test(await content(page, '#comparison'))) break;
+    }
+    assert.match(await content(page, '#comparison'), /The other file has all bits of the open one, and more/);
+    const more = (await memory()) - before;
+    console.log(`two files of 267 MiB compared in the page: ${more.toFixed(1)} MiB more`);
+    assert.ok(more < 256, `${more} MiB`);
+  });
+  rmSync(a);
+  rmSync(b);
+});
+
 test('by keyboard, and without serious problems for screen readers', async () => {
   for (const [name, colorScheme, viewport] of [
     ['sound', 'light', { width: 1200, height: 900 }],
@@ -197,12 +240,6 @@ test('a file of 1 GiB is opened and asked with little memory', async () => {
   const path = large();
   await visit({}, async (page) => {
     await open(page, `${goldenFolder}/line.bloom`);
-    const session = await browser.newBrowserCDPSession();
-    const memory = async () => {
-      const { processInfo } = await session.send('SystemInfo.getProcessInfo');
-      const status = processInfo.filter((it) => it.type === 'renderer').map((it) => readFileSync(`/proc/${it.id}/status`, 'utf8'));
-      return status.reduce((sum, text) => sum + Number(/VmHWM:\s+(\d+)/.exec(text)[1]), 0) / 1024;
-    };
     const before = await memory();
     await page.setInputFiles('#file', path);
     await until(page, () => document.querySelector('#file-title').textContent === 'large.bloom' && document.querySelector('#map svg'));

@@ -1,8 +1,9 @@
 // The example examples/url-check in a real Chromium: a listed address is stopped, an unlisted one
-// passes without the database being asked.
+// passes without the database being asked; a newer list comes as a delta.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -39,15 +40,19 @@ test('one spelling for each address', () => {
   assert.deepEqual(keysOf('http://127.0.0.1/'), ['127.0.0.1/']);
 });
 
-test('a listed address is stopped, an unlisted one passes unasked', async () => {
+test('a listed address is stopped, an unlisted one passes unasked, and the list is kept up to date', async () => {
   const listed = Array.from({ length: 20_000 }, (_, number) => `http://WWW.evil-${number}.example/bad/../login//${number}?id=%41${number}`);
   const script = fileURLToPath(new URL('../../../examples/url-check/keys.js', import.meta.url));
   const keys = `${folder}/url-keys`;
   writeFileSync(keys, execFileSync(process.execPath, [script], { input: listed.join('\n'), maxBuffer: 1 << 28 }));
   assert.equal(readFileSync(keys, 'utf8').split('\n')[7], 'www.evil-7.example/login/7?id=A7');
   const filter = `${folder}/malicious.bloom`;
-  bloomfile('build', '-q', filter, keys, '--sealed', '-n', '20k', '-p', '0.001');
-  const { server, state, url } = await serve(filter, keys);
+  const published = `${folder}/published`;
+  bloomfile('build', '-q', filter, keys, '-n', '30k', '-p', '0.001');
+  bloomfile('publish', '-q', filter, published);
+  const { server, state, url } = await serve(published, keys);
+  const { questions, visits } = state;
+  assert.deepEqual({ questions, visits }, { questions: 0, visits: 0 });
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] });
   try {
     const page = await browser.newPage();
@@ -64,10 +69,10 @@ test('a listed address is stopped, an unlisted one passes unasked', async () => 
     };
     // An address whose keys the filter rules out.
     assert.equal(await visit('https://good.example/page?x=1'), 'Visited');
-    assert.deepEqual(state, { questions: 0, visits: 1 });
+    assert.deepEqual([state.questions, state.visits], [0, 1]);
     // Listed, and spelt otherwise than in the list.
     assert.equal(await visit('http://www.evil-7.example:80/./login/7?id=A7#top'), 'Stopped');
-    assert.deepEqual(state, { questions: 1, visits: 1 });
+    assert.deepEqual([state.questions, state.visits], [1, 1]);
     let passed = 1;
     for (let number = 0; number < 20; number += 1) passed += (await visit(`https://good-${number}.example/`)) === 'Visited';
     assert.equal(passed, 21);
@@ -79,6 +84,72 @@ test('a listed address is stopped, an unlisted one passes unasked', async () => 
     assert.equal(counts.passed + counts.asked, 22);
     assert.ok(counts.asked <= 2, JSON.stringify(counts));
     assert.equal(state.questions, counts.asked);
+
+    // A version later: what changed is fetched, and nothing else.
+    const sent = (from) => state.log.slice(from).filter((it) => it.path.startsWith('/published/'));
+    assert.deepEqual(sent(0).map((it) => it.path.replace(/-[0-9a-f]+/, '')), ['/published/manifest.json', '/published/v1.bloom']);
+    assert.ok(!state.log.some((it) => it.path.includes('delta_bg.wasm')), 'not before there is a delta');
+    const refresh = () => page.evaluate(async () => (await fetch('refresh')).json());
+    const list = (number) => {
+      const added = keyOf(`http://new-${number}.example/`);
+      appendFileSync(keys, `${added}\n`);
+      bloomfile('add', '-q', filter, added);
+      bloomfile('publish', '-q', filter, published);
+    };
+    assert.equal(await visit('http://new-1.example/'), 'Visited');
+    list(1);
+    let seen = state.log.length;
+    await page.goto(url);
+    await ready();
+    await page.click('#refresh');
+    await page.waitForFunction(() => document.querySelector('#filter').textContent.startsWith('Version 2, brought up to date by what changed'));
+    assert.deepEqual(sent(seen).map((it) => it.path.replace(/-[0-9a-f]{8,}/, '')), ['/published/manifest.json', '/published/v1-v2.delta']);
+    const bytes = sent(seen).reduce((sum, it) => sum + it.bytes, 0);
+    assert.ok(bytes < 2000, `${bytes} bytes of the publication`);
+    assert.equal(await visit('http://new-1.example/'), 'Stopped');
+    assert.equal(await visit('https://good.example/page?x=1'), 'Visited');
+
+    // What the worker keeps outlives it.
+    await (await browser.newBrowserCDPSession()).send('Target.getTargets').then(async ({ targetInfos }) => {
+      const worker = targetInfos.find((it) => it.type === 'service_worker');
+      await (await browser.newBrowserCDPSession()).send('Target.closeTarget', { targetId: worker.targetId });
+    });
+    seen = state.log.length;
+    assert.equal(await visit('http://new-1.example/'), 'Stopped');
+    assert.deepEqual(sent(seen).map((it) => it.path), ['/published/manifest.json']);
+
+    // A damaged delta, and one of another file: the snapshot takes its place, and the page says why.
+    const deltaOf = () => JSON.parse(readFileSync(`${published}/manifest.json`, 'utf8')).deltas[0];
+    list(2);
+    const other = readFileSync(`${published}/${deltaOf().name}`);
+    const damaged = Buffer.from(other);
+    damaged[damaged.length - 1] ^= 1;
+    writeFileSync(`${published}/${deltaOf().name}`, damaged);
+    let told = await refresh();
+    assert.deepEqual([told.version, told.way], [3, 'snapshot']);
+    assert.match(told.problem, /v2-v3-.*is not what the manifest says/);
+    assert.equal(await visit('http://new-2.example/'), 'Stopped');
+    list(3);
+    const manifest = JSON.parse(readFileSync(`${published}/manifest.json`, 'utf8'));
+    const { name } = manifest.deltas[0];
+    writeFileSync(`${published}/${name}`, other);
+    Object.assign(manifest.deltas[0], { bytes: other.length, sha256: createHash('sha256').update(other).digest('hex') });
+    writeFileSync(`${published}/manifest.json`, JSON.stringify(manifest));
+    told = await refresh();
+    assert.deepEqual([told.version, told.way], [4, 'snapshot']);
+    assert.match(told.problem, /v3-v4-/);
+
+    // And with no sound snapshot either, the old filter stays in use.
+    list(4);
+    writeFileSync(`${published}/${deltaOf().name}`, damaged);
+    const snapshot = `${published}/${JSON.parse(readFileSync(`${published}/manifest.json`, 'utf8')).snapshot.name}`;
+    const short = readFileSync(snapshot).subarray(0, 50_000);
+    writeFileSync(snapshot, short);
+    told = await refresh();
+    assert.equal(told.version, 4);
+    assert.match(told.problem, /v5-.*is not what the manifest says/);
+    assert.equal(await visit('http://new-2.example/'), 'Stopped');
+    assert.equal(await visit('http://new-4.example/'), 'Visited');
   } finally {
     await browser.close();
     server.closeAllConnections();

@@ -5,12 +5,14 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(wasm), Some(folder)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: bindgen FILE.wasm FOLDER".into());
+    let (Some(wasm), Some(folder), Some(name)) =
+        (arguments.next(), arguments.next(), arguments.next())
+    else {
+        return Err("usage: bindgen FILE.wasm FOLDER NAME".into());
     };
     wasm_bindgen_cli_support::Bindgen::new()
         .input_path(wasm)
-        .out_name("bloomfile")
+        .out_name(&name)
         .web(true)?
         .typescript(false)
         .remove_name_section(true)

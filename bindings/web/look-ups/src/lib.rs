@@ -14,15 +14,20 @@ pub fn iterate<'a>(text: &'a [u8], ends: &'a [usize]) -> impl Iterator<Item = &'
 }
 
 /// What a file says of each key; the first answer that is neither "no" nor "maybe".
+///
+/// All keys are hashed before the first is looked up: then many look-ups wait for memory at once.
 pub fn ask(
     loaded: &Loaded<'_>,
     text: &[u8],
     ends: &[usize],
+    hashes: &mut Vec<u64>,
     answers: &mut Vec<u8>,
 ) -> Option<Answer> {
     let mut first = None;
+    hashes.clear();
+    hashes.extend(iterate(text, ends).map(|key| loaded.hash(key)));
     answers.clear();
-    answers.extend(iterate(text, ends).map(|key| number(loaded.ask(key), &mut first)));
+    loaded.ask_hashes(hashes, |answer| answers.push(number(answer, &mut first)));
     first
 }
 
