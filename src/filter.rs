@@ -1,5 +1,6 @@
 //! A filter opened for reading and writing.
 
+mod background;
 mod batch;
 #[cfg(feature = "digest")]
 mod delta;
@@ -148,13 +149,7 @@ impl Filter {
     /// ```
     #[inline]
     pub fn add_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<u64> {
-        let hasher = self.hasher;
-        let added = if hasher.is_keyed() {
-            self.engine.add_batch(keys.len(), move |at| hasher.hash_keyed(keys[at].as_ref()))
-        } else {
-            self.engine.add_batch(keys.len(), move |at| hasher.hash_unkeyed(keys[at].as_ref()))
-        };
-        added.map_err(|error| self.blame(error))
+        self.add_batch_by(keys.len(), move |at| keys[at].as_ref())
     }
 
     /// As [`add_batch`](Self::add_batch), for hashes.
@@ -196,7 +191,12 @@ impl Filter {
     #[inline]
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         found.resize(keys.len(), false);
-        self.contains_batch_by(move |at| keys[at].as_ref(), found);
+        let hasher = self.hasher;
+        if hasher.is_keyed() {
+            return self.contains_batch_by(move |at| keys[at].as_ref(), found);
+        }
+        // As in a reader's batch.
+        self.engine.contains_batch(move |at| hasher.hash_unkeyed(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.

@@ -42,7 +42,7 @@ fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
     set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", 2 * PAGE as u64);
     let slot = newest_slot(&bytes);
     let record = slot + SEGMENT_RECORDS;
-    let table_bytes = (8 * pages).next_multiple_of(PAGE as u64);
+    let table_bytes = table_bytes(pages as usize) as u64;
     let end = BASE + 2 * table_bytes + pages * PAGE as u64;
     for (name, value) in [
         ("layout", 4),
@@ -162,7 +162,7 @@ fn f64_entries_that_no_page_can_have_are_refused_everywhere() {
         let slot = newest_slot(&bytes);
         let blocks = field("segment", "blocks");
         write(&mut bytes, slot + SEGMENT_RECORDS + blocks.offset, 8, 2 * 64 + 10);
-        bytes.resize(BASE as usize + 2 * PAGE + 3 * PAGE, 0);
+        bytes.resize(BASE as usize + 2 * table_bytes(3) + 3 * PAGE, 0);
         let segment = segment(&bytes);
         for number in 0..3 {
             let [crc, ones] = if number == page { [crc, ones] } else { empty };

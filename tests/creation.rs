@@ -67,7 +67,7 @@ fn on_a_full_disk() {
     std::fs::write(mount.path().join("other"), vec![1; 20_000]).unwrap();
     // Too large from the start, and too large by the last page.
     let large = options();
-    let tight = Options::new().rows(1).row_bits(32_768 * 7).journal_bytes(0);
+    let tight = Options::new().rows(1).row_bits(32_768 * 8).journal_bytes(0);
     for options in [large, tight] {
         for error in errors(&options, &mount.path().join("filter")) {
             assert!(matches!(error, Error::Io { .. }), "{error}");
@@ -188,4 +188,46 @@ fn f5_tables_of_many_pages_are_read_whole() {
         assert!(Reader::open(&path).unwrap().contains(b"sheep"), "{pages}");
         Filter::open(&path).unwrap().close().unwrap();
     }
+}
+
+/// Two tables that fit into one page share it, each being written without the other (F-5).
+#[test]
+fn f5_tables_of_few_pages_share_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.bloom");
+    for (pages, tables) in [(1, 4096), (256, 4096), (257, 8192), (512, 8192), (513, 16_384)] {
+        let geometry = Geometry::line(8, 64 * pages).unwrap();
+        let options = Options::new().geometry(geometry).journal_bytes(0).replace(true);
+        let filter = options.create(&path).unwrap();
+        // Several checkpoints, so that each of the tables is written over the other's neighbour.
+        for round in 0..5 {
+            (0..40).for_each(|key| assert!(filter.add(format!("{round} {key}")).is_ok()));
+            let before = std::fs::read(&path).unwrap();
+            filter.checkpoint().unwrap();
+            let after = std::fs::read(&path).unwrap();
+            assert_eq!(after.len() as u64, 12_288 + tables + 4096 * pages, "{pages}");
+            let half = tables as usize / 2;
+            let changed = [12_288, 12_288 + half]
+                .map(|table| before[table..table + half] != after[table..table + half]);
+            assert_eq!(changed.into_iter().filter(|&changed| changed).count(), 1, "{pages}");
+        }
+        filter.close().unwrap();
+        assert!(bloomfile::report::verify(&path).unwrap().is_sound(), "{pages}");
+        let reader = Reader::open(&path).unwrap();
+        let keys = (0..5).flat_map(|round| (0..40).map(move |key| format!("{round} {key}")));
+        assert!(keys.into_iter().all(|key| reader.contains(key)), "{pages}");
+    }
+}
+
+#[test]
+fn a_file_for_a_thousand_keys_is_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().capacity(1_000).false_positive_rate(0.01);
+    let length = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().len();
+    let mut builder = options.start_build(folder.path().join("built")).unwrap();
+    builder.extend((0..1_000).map(|key| key.to_string()));
+    builder.finish().unwrap();
+    assert!(length("built") <= 20_480, "{}", length("built"));
+    options.create(folder.path().join("created")).unwrap().close().unwrap();
+    assert!(length("created") <= 32_768, "{}", length("created"));
 }

@@ -12,7 +12,7 @@ use bloomfile::{
     ops::repair,
     report::{Health, inspect, verify},
 };
-use support::{field, newest_slot, power_cut, read};
+use support::{field, newest_slot, power_cut, read, segment, table_bytes};
 
 const PAGE: usize = 4096;
 const JOURNAL: usize = 3 * PAGE;
@@ -69,8 +69,7 @@ impl Crash {
         let bytes = std::fs::read(&path).unwrap();
         filter.close().unwrap();
         let pages = geometry.pages() as usize;
-        let tables = 2 * (8 * pages).next_multiple_of(PAGE);
-        let data = JOURNAL + JOURNAL_BYTES + tables;
+        let data = JOURNAL + JOURNAL_BYTES + 2 * table_bytes(pages);
         assert_eq!(bytes.len(), data + pages * PAGE);
         let epoch = field("slot", "epoch");
         let epoch = read(&bytes, newest_slot(&bytes) + epoch.offset, epoch.size) as usize;
@@ -319,7 +318,8 @@ fn a_damaged_page_table_is_made_again() {
     Filter::open(&path).unwrap().close().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     // Both tables, whichever counts: the entry of page 1.
-    for table in [JOURNAL + JOURNAL_BYTES, JOURNAL + JOURNAL_BYTES + PAGE] {
+    let segment = segment(&bytes);
+    for table in [segment.table, segment.other_table] {
         bytes[table + 8] ^= 1;
     }
     let path = crash.write(&bytes);

@@ -10,7 +10,7 @@ mod support;
 use std::path::Path;
 
 use bloomfile::geometry::Geometry;
-use bloomfile::ops::{DeltaOperation, SetOperation, digest, inspect_delta};
+use bloomfile::ops::{DeltaOperation, SetOperation, apply_delta_bytes, digest, inspect_delta};
 use bloomfile::{CellKind, Error, Filter, Key, Options, ReadOptions, Reader, report::verify};
 use common::{Folder, below, random};
 
@@ -103,6 +103,11 @@ fn f163_a_delta_leads_to_one_file_byte_for_byte() {
             let [result, copy] =
                 ["result", "copy"].map(|name| std::fs::read(folder.at(name)).unwrap());
             assert!(result == copy, "{name}: version {version}: other bytes");
+            let [old_bytes, delta_bytes] = [&old, &delta].map(|path| std::fs::read(path).unwrap());
+            let in_memory = apply_delta_bytes(&delta_bytes, &old_bytes).unwrap();
+            assert!(in_memory == copy, "{name}: version {version}: other bytes in memory");
+            let cut = apply_delta_bytes(&delta_bytes[..delta_bytes.len() - 1], &old_bytes);
+            assert!(matches!(cut, Err(Error::DamagedDelta { .. })), "{name}");
             assert!(verify(folder.at("result")).unwrap().is_sound(), "{name}");
             // A copy of it is the same file again, and so is a delta of its own.
             operation.clean_copy(folder.at("copy"), folder.at("again"), journal, |_| ()).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bloomfile::geometry::Geometry;
 use bloomfile::ops::{self, DeltaOperation, digest};
-use bloomfile::{CellKind, Error, Filter, Key, Options, Reader, report};
+use bloomfile::{CellKind, Error, Filter, Key, Options, Reader, WhenFull, report};
 use common::{Folder, below};
 
 /// Says to a process that it is the child of a test, and in which folder it works.
@@ -79,6 +79,34 @@ fn what_a_delta_leads_to_in_place() {
         assert_eq!((filter.uuid(), filter.mark()), (uuid, 77));
         filter.close().unwrap();
         assert_eq!(digest(&file).unwrap(), made.new_digest);
+    }
+}
+
+/// The keys that a delta brings count: a filter that grows does so when it has as many as it is for, and
+/// one that refuses takes no more than that.
+#[test]
+fn the_keys_of_a_delta_take_places() {
+    let folder = Folder::new();
+    let [old, new, delta] = ["old", "new", "delta"].map(|name| folder.at(name));
+    for refuses in [false, true] {
+        let options = Options::new().capacity(1_000).false_positive_rate(0.01);
+        let options = if refuses { options.when_full(WhenFull::Refuse) } else { options.grow() };
+        let _ = std::fs::remove_file(&old);
+        options.create(&old).unwrap().close().unwrap();
+        std::fs::copy(&old, &new).unwrap();
+        add(&new, 0..900);
+        DeltaOperation::new().replace(true).make(&old, &new, &delta).unwrap();
+        let filter = Filter::open(&old).unwrap();
+        filter.apply_delta(&delta).unwrap();
+        let added: Vec<_> = (1_000..1_300u64).map(|key| filter.add(key.to_le_bytes())).collect();
+        if refuses {
+            assert!(matches!(added[299].as_ref().unwrap_err().cause(), Error::Full { .. }));
+        }
+        filter.close().unwrap();
+        let segments = report::inspect(&old).unwrap().segments;
+        let adds: u64 = segments.iter().map(|segment| segment.adds).sum();
+        let expected = if refuses { (1, 901..=1_000) } else { (2, 1_101..=1_200) };
+        assert!((segments.len(), expected.1.contains(&adds)) == (expected.0, true), "{adds}");
     }
 }
 

@@ -16,7 +16,7 @@ use bloomfile::{
     reader::Access,
     report::{Health, verify},
 };
-use support::{PAGE, newest_slot, power_cut, read};
+use support::{PAGE, newest_slot, power_cut, read, table_bytes};
 
 /// Says to a process that it is a child of a test, and on which file it works.
 const FILE: &str = "BLOOMFILE_TEST_FILE";
@@ -103,7 +103,7 @@ fn segments(bytes: &[u8]) -> Vec<(usize, usize)> {
             let bytes_used = blocks * rows * cells * if counting { 4 } else { 1 } / 8;
             let pages = (bytes_used as usize).div_ceil(PAGE);
             let offset = read(bytes, record + 40, 8) as usize;
-            (offset + 2 * (8 * pages).next_multiple_of(PAGE), bytes_used as usize)
+            (offset + 2 * table_bytes(pages), bytes_used as usize)
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloomfile::{Filter, Options, Reader, report::Health};
+use bloomfile::{Filter, Key, Options, ReadOptions, Reader, ops, report::Health};
 
 /// Kills of the form that runs with the other tests.
 const KILLS: u64 = 200;
@@ -22,6 +22,28 @@ const THREADS: usize = 4;
 const FILE: &str = "BLOOMFILE_TEST_FILE";
 /// Which run of the child this is: runs add different keys.
 const RUN: &str = "BLOOMFILE_TEST_RUN";
+
+/// The files of the kill test: every other kill is that of a keyed file's writer.
+const FILES: [&str; 2] = ["keys.bloom", "keyed.bloom"];
+
+/// The secret of a keyed file.
+fn secret(path: &Path) -> Option<Key> {
+    path.ends_with(FILES[1]).then(|| Key::from_bytes(*b"a secret of kill"))
+}
+
+fn open(path: &Path) -> bloomfile::Result<Filter> {
+    match secret(path) {
+        Some(secret) => Filter::open_with_key(path, &secret),
+        None => Filter::open(path),
+    }
+}
+
+fn open_to_read(path: &Path) -> bloomfile::Result<Reader> {
+    match secret(path) {
+        Some(secret) => ReadOptions::new().key(&secret).open(path),
+        None => Reader::open(path),
+    }
+}
 
 fn kills() -> u64 {
     std::env::var("BLOOMFILE_KILLS").map_or(KILLS, |text| text.parse().unwrap())
@@ -54,7 +76,7 @@ fn child(role: &str, path: &Path, run: u64) -> Child {
 fn adds_until_killed() {
     let (Ok(path), Ok(run)) = (std::env::var(FILE), std::env::var(RUN)) else { return };
     let run: u64 = run.parse().unwrap();
-    let filter = Filter::open(path).unwrap();
+    let filter = open(Path::new(&path)).unwrap();
     let first_mark = filter.mark();
     let added: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {
@@ -96,19 +118,20 @@ fn parse_sync(line: &str) -> Option<Vec<u64>> {
 #[test]
 fn what_was_acknowledged_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("keys.bloom");
-    Options::new()
-        .capacity(2_000_000)
-        .false_positive_rate(0.01)
+    let paths = FILES.map(|name| folder.path().join(name));
+    for path in &paths {
         // So that no add goes unlogged, and every page can be verified.
-        .journal_bytes(8 << 20)
-        .create(&path)
-        .unwrap()
-        .close()
-        .unwrap();
+        let options = Options::new().capacity(2_000_000).false_positive_rate(0.01);
+        let mut options = options.journal_bytes(8 << 20);
+        if let Some(secret) = secret(path) {
+            options = options.key(&secret);
+        }
+        options.create(path).unwrap().close().unwrap();
+    }
     let (mut checked, mut crashed, mut replayed) = (0, 0, 0);
     for run in 0..kills() {
-        let mut child = child("adds_until_killed", &path, run);
+        let path = &paths[run as usize % 2];
+        let mut child = child("adds_until_killed", path, run);
         let mut syncs = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok)
@@ -130,13 +153,16 @@ fn what_was_acknowledged_survives_kill_9() {
             })
         };
 
-        let before = std::fs::read(&path).unwrap();
-        let reader = Reader::open(&path).unwrap();
+        let before = std::fs::read(path).unwrap();
+        let reader = open_to_read(path).unwrap();
         crashed += u64::from(reader.health() == Health::Crashed);
         assert!(all_there(&|key| reader.contains(key)), "run {run}: the reader misses keys");
-        assert!(before == std::fs::read(&path).unwrap(), "run {run}: reading changed the file");
+        assert!(before == std::fs::read(path).unwrap(), "run {run}: reading changed the file");
 
-        let filter = Filter::open(&path).unwrap();
+        drop(reader);
+        // Recovery takes no secret, and happens as well where there is none.
+        let mut recovery = if run % 4 == 3 { ops::recover(path).unwrap() } else { None };
+        let filter = open(path).unwrap();
         assert!(all_there(&|key| filter.contains(key)), "run {run}: keys are lost");
         let last = acknowledged[0];
         assert!(
@@ -144,13 +170,14 @@ fn what_was_acknowledged_survives_kill_9() {
             "run {run}: the mark is {} after {last} was synced",
             filter.mark()
         );
-        if let Some(recovery) = filter.recovery() {
+        recovery = recovery.or(filter.recovery().cloned());
+        if let Some(recovery) = recovery {
             assert_eq!(recovery.pages_unverifiable, 0, "run {run}: {recovery:?}");
             replayed += recovery.records_replayed;
         }
         checked += acknowledged[1..].iter().sum::<u64>();
         filter.close().unwrap();
-        assert!(bloomfile::report::verify(&path).unwrap().is_sound());
+        assert!(bloomfile::report::verify(path).unwrap().is_sound());
     }
     println!(
         "{} kills, {crashed} of them in the middle: {checked} keys acknowledged and found, \

@@ -11,8 +11,8 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use bloomfile::ranges::{
-    Answer, AskFile, AskOpening, Explaining, Opening, RangeFile, RangeReader, Source, Step, Task,
-    run,
+    Answer, AskFile, AskOpening, Comparing, Explaining, Opening, RangeFile, RangeReader, Source,
+    Step, Task, run,
 };
 use bloomfile::report::{self, Health};
 use bloomfile::{CellKind, Error, Filter, Key, Options, ReadOptions, Reader, geometry::Geometry};
@@ -113,6 +113,8 @@ fn same_answers(path: &Path, keys: &[impl AsRef<[u8]>], key: Option<&Key>) {
     assert_eq!(ranges.source().calls.get(), read);
     assert_eq!(ranges.inspect(), report::inspect(path).unwrap(), "{}", path.display());
     assert_eq!(ranges.verify().unwrap(), report::verify(path).unwrap(), "{}", path.display());
+    let loads = run(ranges.file().block_loads(), ranges.source()).unwrap();
+    assert_eq!(loads, report::block_loads(path).unwrap(), "{}", path.display());
 }
 
 #[test]
@@ -620,4 +622,58 @@ fn pages_are_listed_as_the_table_has_them() {
     assert_eq!(some, expected[3..5]);
     assert!(reader.file().list_pages(0, 0..12).is_err());
     assert!(reader.file().list_pages(1, 0..1).is_err());
+}
+
+fn compare_ranges(a: &Stored, b: &Stored) -> bloomfile::Result<bloomfile::ops::Comparison> {
+    let open = |stored: &Stored| run(Opening::new(stored.length().unwrap()), stored);
+    Comparing::new(&open(a)?, &open(b)?)?.run([a, b])
+}
+
+#[test]
+fn two_files_are_compared_as_mapped_ones_are() {
+    let folder = Folder::new();
+    let shapes = [
+        [Geometry::line(8, 700), Geometry::line(8, 1400)],
+        [Geometry::page(7, 600), Geometry::page(7, 1800)],
+        [Geometry::rows(5, 500_000), Geometry::rows(5, 1_500_000)],
+        [Geometry::flat(6, 250_000), Geometry::flat(6, 4_000_000)],
+    ];
+    for (number, [small, large]) in shapes.into_iter().enumerate() {
+        let make = |name: &str, geometry, keys: Range<u64>| {
+            let filter = Options::new().geometry(geometry).create(folder.at(name)).unwrap();
+            keys.for_each(|key| add(&filter, key.to_le_bytes()));
+            filter.close().unwrap();
+            folder.at(name)
+        };
+        let (small, large) = (small.unwrap(), large.unwrap());
+        let more = make(&format!("more {number}"), small, 0..3000);
+        let less = make(&format!("less {number}"), small, 0..2000);
+        let other = make(&format!("other {number}"), large, 1000..4000);
+        for (a, b) in [(&more, &less), (&less, &more), (&more, &more), (&more, &other)] {
+            let [stored_a, stored_b] = [a, b].map(|path| Stored::of(path));
+            let found = compare_ranges(&stored_a, &stored_b).unwrap();
+            assert_eq!(found, bloomfile::ops::compare(a, b).unwrap(), "{a:?} {b:?}");
+            // No page is read twice.
+            let bytes = stored_a.length().unwrap() + stored_b.length().unwrap();
+            let read = stored_a.read.get() + stored_b.read.get();
+            assert!(read < 2 * bytes, "{read} of {bytes} bytes");
+        }
+        let damaged = Stored::of(&other);
+        let at = damaged.bytes.borrow().len() - 3000;
+        damaged.bytes.borrow_mut()[at] ^= 1;
+        let error = compare_ranges(&Stored::of(&more), &damaged).unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    }
+    // Those that cannot be compared are checked all the same.
+    let [line, page] = ["more 0", "more 1"].map(|name| folder.at(name));
+    let found = compare_ranges(&Stored::of(&line), &Stored::of(&page)).unwrap();
+    assert_eq!(found, bloomfile::ops::compare(&line, &page).unwrap());
+    let damaged = Stored::of(&page);
+    let at = damaged.bytes.borrow().len() - 3000;
+    damaged.bytes.borrow_mut()[at] ^= 1;
+    assert!(compare_ranges(&Stored::of(&line), &damaged).unwrap_err().is_damage());
+    // Nor is what has no bits to compare taken.
+    let sealed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sealed-one.bloom");
+    let refused = compare_ranges(&Stored::of(&sealed), &Stored::of(&line));
+    assert!(matches!(refused, Err(Error::Sealed { .. })), "{refused:?}");
 }

@@ -14,7 +14,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bloomfile::{Error, Filter, Options, ReadOptions, Reader, ops::SetOperation, report::verify};
+use bloomfile::{
+    Error, Filter, Key, Options, ReadOptions, Reader, ops::SetOperation, report::verify,
+};
 use common::{Folder, below};
 
 fn options() -> Options {
@@ -244,7 +246,7 @@ fn an_input_can_be_replaced_by_the_result() {
 }
 
 fn replacements() -> u64 {
-    std::env::var("BLOOMFILE_REPLACEMENTS").map_or(500, |text| text.parse().unwrap())
+    std::env::var("BLOOMFILE_REPLACEMENTS").map_or(250, |text| text.parse().unwrap())
 }
 
 /// Writers and replacers at one name.
@@ -255,11 +257,28 @@ fn replacements() -> u64 {
 /// with that file: that is what replacing is.)
 #[test]
 fn no_writer_is_left_with_a_file_without_a_name() {
+    writers_and_replacers(None);
+}
+
+/// The same of keyed files, which are folded without the secret.
+#[test]
+fn no_writer_is_left_with_a_keyed_file_without_a_name() {
+    writers_and_replacers(Some(&Key::from_bytes(*b"a secret of many")));
+}
+
+fn writers_and_replacers(secret: Option<&Key>) {
     let folder = Folder::in_memory();
     let path = folder.at("filter");
-    let input = folder.build("input", bloomfile::geometry::Geometry::line(8, 20).unwrap(), 0..9);
+    let with_secret = |options: Options| match secret {
+        Some(secret) => options.key(secret),
+        None => options,
+    };
+    let input = folder.at("input");
+    let geometry = bloomfile::geometry::Geometry::line(8, 20).unwrap();
+    let made = with_secret(Options::new().geometry(geometry)).start_build(&input).unwrap();
+    made.finish().unwrap();
     let make = |way: u64| -> Result<(), Error> {
-        let options = options().replace(true);
+        let options = with_secret(options()).replace(true);
         match way {
             0 => options.create(&path)?.close(),
             1 => options.start_build(&path)?.finish().map(drop),
@@ -300,7 +319,11 @@ fn no_writer_is_left_with_a_file_without_a_name() {
                         if done.load(Ordering::Relaxed) {
                             break;
                         }
-                        let filter = match Filter::open(path).map_err(Error::into_cause) {
+                        let opened = match secret {
+                            Some(secret) => Filter::open_with_key(path, secret),
+                            None => Filter::open(path),
+                        };
+                        let filter = match opened.map_err(Error::into_cause) {
                             Ok(filter) => filter,
                             Err(Error::Locked) => continue,
                             Err(error) => panic!("{error}"),
@@ -309,7 +332,11 @@ fn no_writer_is_left_with_a_file_without_a_name() {
                         filter.add(key.as_bytes()).unwrap();
                         filter.sync().unwrap();
                         // Acknowledged: as long as this writer has the file, it has the name too.
-                        let reader = Reader::open(path).unwrap();
+                        let reader = match secret {
+                            Some(secret) => ReadOptions::new().key(secret).open(path),
+                            None => Reader::open(path),
+                        };
+                        let reader = reader.unwrap();
                         orphans += u64::from(!reader.contains(key.as_bytes()));
                         added += 1;
                         drop(reader);

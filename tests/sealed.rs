@@ -104,7 +104,7 @@ fn f140_a_sealed_file_has_no_journal_and_two_clean_slots() {
     assert_eq!((inspection.journal_bytes, inspection.kind), (0, CellKind::Sealed));
     assert_eq!((inspection.segments.len(), inspection.health), (1, Health::Clean));
     let pages = inspection.segments[0].pages;
-    let tables = 2 * (8 * pages).next_multiple_of(PAGE_BYTES);
+    let tables = 2 * support::table_bytes(pages as usize) as u64;
     assert_eq!(inspection.file_bytes, 3 * PAGE_BYTES + tables + pages * PAGE_BYTES);
     let mut bytes = std::fs::read(&path).unwrap();
     for slot in support::SLOTS {

@@ -1,4 +1,5 @@
-//! A process that may start no further thread: everything works, on the threads there are.
+//! The threads of a process: everything works where no further one can be had, and the library's own can be
+//! turned off.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -57,4 +58,41 @@ fn works_alone() {
     let filter = Filter::open(&two).unwrap();
     assert!(hashes.iter().all(|&hash| filter.contains_hash(hash)));
     filter.close().unwrap();
+}
+
+/// Whether this process has a thread of the library's own.
+fn has_background() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    threads.flatten().any(|thread| {
+        std::fs::read_to_string(thread.path().join("comm"))
+            .is_ok_and(|name| name.trim() == "bloomfile")
+    })
+}
+
+#[test]
+fn the_background_can_be_turned_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        Options::new().capacity(1_000_000).false_positive_rate(0.01).journal_bytes(1 << 16);
+    let work = |filter: &Filter, keys: std::ops::Range<u32>| {
+        let mut seen = false;
+        for key in keys {
+            filter.add(key.to_le_bytes()).unwrap();
+            if key % 100 == 0 {
+                filter.sync().unwrap();
+                seen |= has_background();
+            }
+        }
+        seen
+    };
+    let filter = options.create(folder.path().join("keys.bloom")).unwrap();
+    filter.set_background(false);
+    assert!(!work(&filter, 0..10_000), "a thread worked for a filter that wants none");
+    assert!(filter.stats().checkpoints > 1, "full journals were followed by checkpoints");
+    filter.set_background(true);
+    assert!(work(&filter, 10_000..20_000), "it works again");
+    filter.close().unwrap();
+    assert!(!has_background(), "it ends with the last filter");
+    let filter = Filter::open(folder.path().join("keys.bloom")).unwrap();
+    assert!((0..20_000u32).all(|key| filter.contains(key.to_le_bytes())));
 }

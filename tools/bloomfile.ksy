@@ -198,8 +198,8 @@ types:
         doc: Data pages (F-57).
         value: (blocks * block_span + page_cells - 1) / page_cells
       table_bytes:
-        doc: A page table, padded to whole pages (F-5).
-        value: (pages * 8 + 4095) / 4096 * 4096
+        doc: A page table, padded to half a page or to whole ones (F-5).
+        value: 'pages <= 256 ? 2048 : (pages * 8 + 4095) / 4096 * 4096'
   metadata:
     seq:
       - id: pairs

@@ -202,11 +202,7 @@ impl Builder {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn add_batch<K: AsRef<[u8]> + Sync>(&mut self, keys: &[K]) -> u64 {
-        let hasher = self.hasher;
-        if hasher.is_keyed() {
-            return self.add_all(keys.len(), |at| hasher.hash_keyed(keys[at].as_ref()));
-        }
-        self.add_all(keys.len(), |at| hasher.hash_unkeyed(keys[at].as_ref()))
+        self.add_batch_by(keys.len(), |at| keys[at].as_ref())
     }
 
     /// As [`add_batch`](Self::add_batch), for keys that lie in another form than a slice of them, in

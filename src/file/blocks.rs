@@ -67,8 +67,14 @@ impl Blocks {
         Blocks { rows, row_cells, blocks, words, whole, group, share, cells: geometry.cell_kind() }
     }
 
-    fn groups(&self) -> u64 {
+    /// Groups of blocks that begin and end with a page.
+    pub(crate) fn groups(&self) -> u64 {
         self.blocks.div_ceil(self.group.0)
+    }
+
+    /// Pages of a group.
+    pub(crate) fn group_pages(&self) -> u64 {
+        self.group.1
     }
 
     /// Ones that a block can have at most.
@@ -88,7 +94,8 @@ impl Blocks {
         Ok(counted)
     }
 
-    fn count_groups(
+    /// How many blocks of some groups have how many ones.
+    pub(crate) fn count_groups(
         &self,
         pages: &dyn Pages,
         groups: impl IntoIterator<Item = u64>,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, memory};
 use crate::format::{
     ENTRY_BYTES, Epoch, JOURNAL_OFFSET, MOST_RECORD_WORDS, PageEntry, SLOT_BYTES, SLOT_OFFSETS,
     SLOT_SEQUENCE_OFFSET, SUPERBLOCK_BYTES, SegmentRecord, Slot, Superblock, recognise,
-    table_bytes, validate_extents,
+    validate_extents,
 };
 use crate::geometry::{CellKind, MAX_ROWS, PAGE_BYTES};
 use crate::hash::Crc;
@@ -206,7 +206,7 @@ pub(crate) fn read_table_as_it_is(
     };
     let extent = segment.extent();
     let mut table = Vec::new();
-    visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
+    visit_table_bytes(medium, extent.table_range(segment.table), |bytes| {
         let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
         let count = (extent.pages - table.len() as u64).min(entries.len() as u64);
         memory::reserve(&mut table, count, KEEP_TABLE)?;
@@ -256,7 +256,7 @@ pub(crate) fn visit_table_until(
 ) -> Result<ControlFlow<()>> {
     let extent = segment.extent();
     let mut check = TableCheck::new(segment);
-    let flow = visit_table_bytes(medium, extent.table(segment.table), extent.pages, |bytes| {
+    let flow = visit_table_bytes(medium, extent.table_range(segment.table), |bytes| {
         check.update(segment, bytes, &mut visit)
     })?;
     if flow.is_continue() {
@@ -321,20 +321,19 @@ impl TableCheck {
     }
 }
 
-/// Shows the bytes of the table over `pages` pages at `start`, in bounded memory, until `visit` breaks
+/// Shows the bytes of a table that is at `range` of the file, in bounded memory, until `visit` breaks
 /// it off.
 pub(crate) fn visit_table_bytes(
     medium: &dyn ReadMedium,
-    start: u64,
-    pages: u64,
+    range: Range<u64>,
     mut visit: impl FnMut(&[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<ControlFlow<()>> {
     const CHUNK: u64 = 64 * PAGE_BYTES;
-    let length = table_bytes(pages);
+    let length = range.end - range.start;
     let mut bytes = memory::buffer(CHUNK.min(length), "read the page table")?;
     for at in (0..length).step_by(CHUNK as usize) {
         let chunk = &mut bytes[..CHUNK.min(length - at) as usize];
-        medium.read_at(chunk, start + at).map_err(Error::io("read the page table"))?;
+        medium.read_at(chunk, range.start + at).map_err(Error::io("read the page table"))?;
         if visit(chunk)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }

@@ -9,6 +9,8 @@ mod create;
 mod data;
 mod epoch;
 mod evidence;
+#[cfg(any(feature = "files", feature = "digest"))]
+mod finish;
 mod judge;
 mod load;
 mod pages;
@@ -23,14 +25,17 @@ pub(crate) use changes::Patch;
 pub(crate) use checker::PageChecker;
 #[cfg(feature = "files")]
 pub(crate) use create::{
-    create_file, describe_pages, file_bytes, finish_file, finish_slot, first_slot, new_slot,
-    write_empty_table, write_table_part,
+    create_file, describe_pages, file_bytes, finish_file, first_slot, write_empty_table,
 };
 #[cfg(feature = "files")]
 pub(crate) use data::map_segment;
 pub(crate) use data::{Segments, copy_segment, segments};
 pub(crate) use epoch::epochs_of;
-#[cfg(all(feature = "digest", feature = "files"))]
+#[cfg(feature = "files")]
+pub(crate) use finish::write_table_part;
+#[cfg(any(feature = "files", feature = "digest"))]
+pub(crate) use finish::{finish_slot, new_slot, write_pages};
+#[cfg(feature = "digest")]
 pub(crate) use judge::has_stray_bits;
 pub(crate) use judge::{PageJudge, Verdict};
 pub(crate) use load::{

@@ -18,6 +18,8 @@ use crate::storage::{ReadMedium, sabotage};
 pub(crate) struct JournalContents {
     /// Changes that are replayed: adds, in a counting file removals as well.
     pub(crate) keys: u64,
+    /// For each segment of the slot, by how much its number of adds changes (F-96, F-98).
+    pub(crate) adds: Vec<i64>,
     /// The mark of the last sync record with nothing missing in front of it, if there is one.
     pub(crate) mark: Option<u64>,
     /// For each segment of the slot, what is changed in it.
@@ -97,9 +99,10 @@ impl JournalContents {
         let Pass { halves: [current, next], replay, full, .. } = pass;
         let hole = current.hole(&next).map(|index| journal.number(numbers[0], index));
         let later = next.hole_within().map(|index| journal.number(numbers[1], index));
-        let (keys, changes) = replay.finish()?;
+        let Replayed { keys, adds, changes } = replay.finish()?;
         Ok(JournalContents {
             keys,
+            adds,
             mark: next.mark.or(current.mark),
             changes,
             hole: hole.or(later),
@@ -107,6 +110,14 @@ impl JournalContents {
             extents: [current.extent, next.extent],
             full,
         })
+    }
+
+    /// Counts what is replayed in the slot that it is replayed on.
+    pub(crate) fn count_adds(&self, slot: &mut Slot) {
+        slot.segments
+            .iter_mut()
+            .zip(&self.adds)
+            .for_each(|(record, &adds)| record.count_signed(adds));
     }
 
     /// The error that a hole in the synced part of the journal is.
@@ -234,12 +245,27 @@ enum Replay<'a> {
         /// Of each segment, the counters that complete records change, in the order of the records:
         /// address, old and new value in one word.
         cells: Vec<Vec<u64>>,
-        /// How many of them, in each segment, are in groups that a sync record has closed.
-        closed: Vec<usize>,
-        /// Records so far, and those in closed groups.
+        /// Records so far, and by how much the number of keys in each segment changes.
         changes: u64,
-        closed_changes: u64,
+        keys: Vec<i64>,
+        /// The same of groups that a sync record has closed.
+        closed: ClosedGroups,
     },
+}
+
+/// What the complete groups of a counting file's journal come to.
+struct ClosedGroups {
+    /// Counters that they change, in each segment.
+    cells: Vec<usize>,
+    changes: u64,
+    keys: Vec<i64>,
+}
+
+/// What records come to.
+struct Replayed {
+    keys: u64,
+    adds: Vec<i64>,
+    changes: Vec<Changes>,
 }
 
 /// Bits of a counter's word in [`Replay::Counting`] that hold its values.
@@ -259,9 +285,13 @@ impl<'a> Replay<'a> {
             CellKind::Counting => Replay::Counting {
                 slot,
                 cells: vec![Vec::new(); segments],
-                closed: vec![0; segments],
                 changes: 0,
-                closed_changes: 0,
+                keys: vec![0; segments],
+                closed: ClosedGroups {
+                    cells: vec![0; segments],
+                    changes: 0,
+                    keys: vec![0; segments],
+                },
             },
         }
     }
@@ -278,7 +308,7 @@ impl<'a> Replay<'a> {
                 let rows = (0..geometry.row_count()).filter(|row| mask >> row & 1 == 1);
                 rows.for_each(|row| bits.push_bit(geometry.address(hash, row)));
             }
-            (Replay::Counting { slot, cells, changes, .. }, Record::Change(change)) => {
+            (Replay::Counting { slot, cells, changes, keys, .. }, Record::Change(change)) => {
                 let region = change.region as usize;
                 let index = slot.segments.iter().position(|it| it.region == region)?;
                 let geometry = &slot.segments[index].geometry;
@@ -286,6 +316,7 @@ impl<'a> Replay<'a> {
                 // Behind a missing record no group is complete any more.
                 if complete {
                     *changes += 1;
+                    keys[index] += change.keys(geometry.row_count());
                     let rows = 0..geometry.row_count();
                     cells[index].extend(rows.filter_map(|row| {
                         let (old, new) = (change.old(row), change.apply(change.old(row))?);
@@ -294,12 +325,14 @@ impl<'a> Replay<'a> {
                     }));
                 }
             }
-            (
-                Replay::Counting { cells, closed, changes, closed_changes, .. },
-                Record::Sync { .. },
-            ) if complete => {
-                *closed = cells.iter().map(Vec::len).collect();
-                *closed_changes = *changes;
+            (Replay::Counting { cells, changes, keys, closed, .. }, Record::Sync { .. })
+                if complete =>
+            {
+                *closed = ClosedGroups {
+                    cells: cells.iter().map(Vec::len).collect(),
+                    changes: *changes,
+                    keys: keys.clone(),
+                };
             }
             (_, Record::Sync { .. } | Record::Note { .. }) => {}
             // A record of the other kind of file has another length.
@@ -309,21 +342,27 @@ impl<'a> Replay<'a> {
     }
 
     /// How many changes count, and what they are in each segment.
-    fn finish(self) -> Result<(u64, Vec<Changes>)> {
+    fn finish(self) -> Result<Replayed> {
         match self {
             Replay::Plain { mut bits, keys, segments, .. } => {
                 let mut changes = vec![Changes::default(); segments];
                 bits.sort();
                 changes[segments - 1] = bits;
-                Ok((keys, changes))
+                let mut adds = vec![0; segments];
+                adds[segments - 1] = keys.cast_signed();
+                Ok(Replayed { keys, adds, changes })
             }
-            Replay::Counting { cells, closed, closed_changes, .. } => {
-                let segments = cells.into_iter().zip(closed);
+            Replay::Counting { cells, closed, .. } => {
+                let segments = cells.into_iter().zip(closed.cells);
                 let changes = segments.map(|(mut cells, closed)| {
                     cells.truncate(closed);
                     counter_changes(cells)
                 });
-                Ok((closed_changes, changes.collect::<Result<_>>()?))
+                Ok(Replayed {
+                    keys: closed.changes,
+                    adds: closed.keys,
+                    changes: changes.collect::<Result<_>>()?,
+                })
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::Filter;
 use crate::error::Result;
 use crate::hash::in_blocks;
+use crate::kernel::keyed_in_blocks;
 
 impl Filter {
     /// As [`add_batch`](Self::add_batch), for keys that lie in another form than a slice of them, in
@@ -21,7 +22,7 @@ impl Filter {
     pub fn add_batch_by<'k>(&self, count: usize, key: impl Fn(usize) -> &'k [u8]) -> Result<u64> {
         let hasher = self.hasher;
         let added = if hasher.is_keyed() {
-            self.engine.add_batch(count, move |at| hasher.hash_keyed(key(at)))
+            self.engine.add_batch(count, keyed_in_blocks(count, hasher, key))
         } else {
             self.engine.add_batch(count, move |at| hasher.hash_unkeyed(key(at)))
         };
@@ -46,7 +47,7 @@ impl Filter {
     pub fn contains_batch_by<'k>(&self, key: impl Fn(usize) -> &'k [u8], found: &mut [bool]) {
         let hasher = self.hasher;
         if hasher.is_keyed() {
-            let hash = in_blocks(found.len(), move |at| hasher.hash_keyed(key(at)));
+            let hash = keyed_in_blocks(found.len(), hasher, key);
             return self.engine.contains_batch(hash, found);
         }
         let hash = in_blocks(found.len(), move |at| hasher.hash_unkeyed(key(at)));

@@ -15,9 +15,9 @@ impl Filter {
     /// cells, that is for a counting filter or for several segments ([`Error::NotInPlace`]): a crash in
     /// the middle of it, or a reader that asks then, would miss keys.
     /// [`DeltaOperation::apply`](crate::ops::DeltaOperation::apply) makes a new file of those. What is
-    /// left by a crash in the middle holds the old keys and some of the new ones; applied again, the
-    /// delta goes on from there. Other threads may ask and add at the same time: keys that they add
-    /// before the check make the file another version, and are kept if they come after it.
+    /// left by a crash in the middle holds the old keys, synced or not, if it holds any of the new ones;
+    /// applied again, the delta goes on from there. Other threads may ask and add at the same time: keys
+    /// that they add before the check make the file another version, and are kept if they come after it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();

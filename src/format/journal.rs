@@ -272,6 +272,21 @@ impl Change {
             (value, false) => Some(value + 1),
         }
     }
+
+    /// Whether a segment of this number of rows held the key before: no counter was 0.
+    pub(crate) fn was_in(&self, rows: u32) -> bool {
+        (0..rows).all(|row| self.old(row) > 0)
+    }
+
+    /// Whether the segment holds the key afterwards: no counter is 0.
+    pub(crate) fn is_in(&self, rows: u32) -> bool {
+        (0..rows).all(|row| self.apply(self.old(row)).is_some_and(|new| new > 0))
+    }
+
+    /// What the change does to the number of keys that the segment holds (F-130).
+    pub(crate) fn keys(&self, rows: u32) -> i64 {
+        if self.removal { -i64::from(!self.is_in(rows)) } else { i64::from(!self.was_in(rows)) }
+    }
 }
 
 #[cfg(test)]

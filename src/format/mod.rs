@@ -4,7 +4,8 @@
 //! structure is decoded in two steps: from raw bytes to a value whose fields obey the rules that
 //! need nothing else, then [`validate_extents`] holds the whole against the real length of the file.
 
-#[cfg(all(feature = "digest", feature = "files"))]
+#[cfg(feature = "digest")]
+#[cfg_attr(not(feature = "files"), allow(dead_code, reason = "what makes deltas"))]
 mod delta;
 mod fields;
 mod journal;
@@ -19,9 +20,11 @@ mod superblock;
 mod table;
 
 #[cfg(all(feature = "digest", feature = "files"))]
+pub(crate) use delta::code_chunk;
+#[cfg(feature = "digest")]
 pub(crate) use delta::{
     CHUNK_HEAD_BYTES, CHUNK_PAGES, ChunkHead, DeltaForm, DeltaHeader, FIRST_BYTES, NewSegment,
-    apply_chunk, code_chunk,
+    apply_chunk,
 };
 pub(crate) use fields::{
     COUNTING_RECORD_FIELDS, ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS,
@@ -34,6 +37,7 @@ pub(crate) use metadata::{Metadata, encode_metadata};
 #[cfg(feature = "files")]
 pub(crate) use part::{
     MAX_PARTS, PART_TABLE_OFFSET, PartContents, PlanHeader, check_layout, page_of_hash,
+    part_table_bytes,
 };
 #[cfg(feature = "digest")]
 pub(crate) use slot::layout_id;
@@ -92,6 +96,12 @@ impl Extent {
     /// Offset of page table 0 or 1.
     pub(crate) fn table(&self, which: u32) -> u64 {
         self.offset.saturating_add(u64::from(which) * table_bytes(self.pages))
+    }
+
+    /// The bytes of page table 0 or 1, padding included.
+    pub(crate) fn table_range(&self, which: u32) -> std::ops::Range<u64> {
+        let start = self.table(which);
+        start..start.saturating_add(table_bytes(self.pages))
     }
 
     /// Offset of the data.

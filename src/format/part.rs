@@ -7,8 +7,8 @@ use byteorder::{ByteOrder, LittleEndian as Le};
 
 use super::superblock::MAGIC;
 use super::{
-    CRC_OFFSET, JOURNAL_OFFSET, SLOT_BYTES, SLOT_OFFSETS, SUPERBLOCK_BYTES, Shape, Slot, State,
-    Superblock, first_nonzero, header_crc, most_adds, table_bytes, validate_extents,
+    CRC_OFFSET, ENTRY_BYTES, JOURNAL_OFFSET, SLOT_BYTES, SLOT_OFFSETS, SUPERBLOCK_BYTES, Shape,
+    Slot, State, Superblock, first_nonzero, header_crc, most_adds, validate_extents,
 };
 use crate::error::{Error, Result};
 use crate::geometry::{CellKind, Geometry, Layout, PAGE_BYTES};
@@ -38,6 +38,11 @@ pub(crate) const RESERVED: usize = TABLE_CRC + 4;
 
 /// Blocks of the `line` layout on a page.
 const LINES_PER_PAGE: u64 = PAGE_BYTES / 64;
+
+/// Length of the page table of a part: there is one alone, which fills whole pages (F-182).
+pub(crate) const fn part_table_bytes(pages: u64) -> u64 {
+    (pages * ENTRY_BYTES as u64).next_multiple_of(PAGE_BYTES)
+}
 
 /// The page of a hash, in the layouts whose pages are in the order of hashes (F-180).
 #[inline]
@@ -104,7 +109,7 @@ impl PlanHeader {
     pub(crate) fn part_bytes(&self, part: u64) -> u64 {
         let pages = self.pages_of(part);
         let pages = pages.end - pages.start;
-        PART_TABLE_OFFSET + table_bytes(pages) + pages * PAGE_BYTES
+        PART_TABLE_OFFSET + part_table_bytes(pages) + pages * PAGE_BYTES
     }
 
     /// The first 12,288 bytes of a part, or of the plan.

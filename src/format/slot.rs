@@ -126,6 +126,11 @@ impl SegmentRecord {
         self.adds = self.adds.saturating_add(adds).min(MAX_COUNT);
     }
 
+    /// Counts adds less removals.
+    pub(crate) fn count_signed(&mut self, adds: i64) {
+        self.adds = self.adds.saturating_add_signed(adds).min(MAX_COUNT);
+    }
+
     /// Takes back what is claimed of adds beyond what the cells allow (F-38).
     pub(crate) fn bound_adds(&mut self) {
         self.adds = self.adds.min(most_adds(self.ones));

@@ -4,7 +4,7 @@
 use super::journal::{COUNTING_RECORD_BYTES, Change, Epoch, RECORD_BYTES, Record};
 use super::slot::*;
 use super::superblock::*;
-use super::table::{ENTRY_BYTES, PageEntry};
+use super::table::{ENTRY_BYTES, PageEntry, SHARED_TABLE_BYTES};
 use super::*;
 use crate::geometry::{
     LANE_MULTIPLIERS, LINE_BLOCK_CELLS, Layout, MAX_CELLS, MAX_ROWS, PAGE_BLOCK_CELLS,
@@ -123,6 +123,7 @@ fn constants_are_those_of_the_code() {
         ("state_clean", state_id(State::Clean).into()),
         ("state_open", state_id(State::Open).into()),
         ("table_entry_bytes", ENTRY_BYTES as u64),
+        ("shared_table_bytes", SHARED_TABLE_BYTES),
         ("journal_step", JOURNAL_STEP),
         ("journal_record_bytes", RECORD_BYTES),
         ("counting_record_bytes", COUNTING_RECORD_BYTES),

@@ -11,9 +11,17 @@ use crate::sealed::{Header, PageBytes};
 /// Bytes of one entry.
 pub(crate) const ENTRY_BYTES: usize = 8;
 
-/// Length of a table over `pages` pages: whole pages, the rest zero (F-60).
+/// Length of a table that shares a page with the other one of its segment (F-5).
+pub(crate) const SHARED_TABLE_BYTES: u64 = PAGE_BYTES / 2;
+
+/// Length of a table over `pages` pages: half a page or whole ones, the rest zero (F-5).
 pub(crate) const fn table_bytes(pages: u64) -> u64 {
-    (pages * ENTRY_BYTES as u64).next_multiple_of(PAGE_BYTES)
+    let entries = pages * ENTRY_BYTES as u64;
+    if entries <= SHARED_TABLE_BYTES {
+        SHARED_TABLE_BYTES
+    } else {
+        entries.next_multiple_of(PAGE_BYTES)
+    }
 }
 
 /// How many of a word's 4-bit counters are not zero.
@@ -34,14 +42,18 @@ pub(crate) struct PageEntry {
 impl PageEntry {
     /// The entry of a page of cells of a kind.
     pub(crate) fn of(page: &[u8], cells: CellKind) -> Self {
+        PageEntry { crc: crc_of(page), ones: Self::ones_of(page, cells) }
+    }
+
+    /// The ones of a page of cells of a kind.
+    pub(crate) fn ones_of(page: &[u8], cells: CellKind) -> u32 {
         debug_assert_eq!(page.len(), PAGE_BYTES as usize);
         let words = page.chunks_exact(8).map(Le::read_u64);
-        let ones = match cells {
+        match cells {
             CellKind::Plain => words.map(u64::count_ones).sum(),
             CellKind::Counting => words.map(counters_in_use).sum(),
             CellKind::Sealed => unreachable!("a sealed page does not tell its number of keys"),
-        };
-        PageEntry { crc: crc_of(page), ones }
+        }
     }
 
     /// Whether this is the entry of a page of cells of a kind.
@@ -101,8 +113,7 @@ pub(crate) fn encode_table(table: &[PageEntry]) -> Result<(Vec<u8>, u32, u64)> {
     Ok((bytes, crc, ones))
 }
 
-/// The CRC of a page table of empty pages (F-61), which `write` is shown in parts of whole pages,
-/// in order.
+/// The CRC of a page table of empty pages (F-61), which `write` is shown in parts, in order.
 pub(crate) fn empty_table<E>(
     pages: u64,
     mut write: impl FnMut(&[u8]) -> std::result::Result<(), E>,
@@ -128,13 +139,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn f5_two_small_tables_share_a_page() {
+        for (pages, bytes) in [(1, 2048), (256, 2048), (257, 4096), (512, 4096), (513, 8192)] {
+            assert_eq!(table_bytes(pages), bytes, "{pages}");
+        }
+    }
+
+    #[test]
     fn f61_the_entry_of_an_empty_page() {
         assert_eq!(PageEntry::of(&[0; PAGE_BYTES as usize], CellKind::Plain), PageEntry::empty());
     }
 
     #[test]
     fn f61_a_table_of_empty_pages_is_made_in_parts() {
-        for pages in [1, 511, 512, 513, 4096, 4097, 20_000] {
+        for pages in [1, 256, 257, 511, 512, 513, 4096, 4097, 20_000] {
             let mut bytes = Vec::new();
             let write = |part: &[u8]| -> Result<()> {
                 bytes.extend_from_slice(part);

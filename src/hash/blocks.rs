@@ -1,17 +1,26 @@
 //! The hashes of a batch, some at a time.
 
 /// Keys that are hashed one after the other, before their hashes are used.
-const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// The hashes of `count` keys, which are asked for in order, each once: worked out in blocks. Hashing
 /// takes more registers than are free, and a call for each key would save and restore them each time.
 #[inline(always)]
 pub(crate) fn in_blocks(count: usize, hash: impl Fn(usize) -> u64) -> impl FnMut(usize) -> u64 {
+    in_filled_blocks(move |block, at| fill(block, at..count, &hash))
+}
+
+/// As [`in_blocks`], with blocks that are filled by another function: with the hashes of keys from a
+/// number on.
+#[inline(always)]
+pub(crate) fn in_filled_blocks(
+    fill: impl Fn(&mut [u64; BLOCK], usize),
+) -> impl FnMut(usize) -> u64 {
     let mut block = [0; BLOCK];
     move |at| {
         let place = at % BLOCK;
         if place == 0 {
-            fill(&mut block, at..count, &hash);
+            fill(&mut block, at);
         }
         block[place]
     }

@@ -10,11 +10,14 @@ mod encoding;
 mod key;
 mod sip;
 
-pub(crate) use blocks::in_blocks;
+pub(crate) use blocks::{BLOCK, in_blocks, in_filled_blocks};
 pub(crate) use crc::{Crc, crc_of};
 pub use encoding::{EncodedNumber, Encoding};
 pub use key::Key;
 pub(crate) use key::fingerprint;
+pub(crate) use sip::LANES;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use sip::Lanes;
 
 use std::fmt;
 
@@ -149,6 +152,19 @@ impl Hasher {
     pub(crate) fn hash_keyed(&self, key: &[u8]) -> u64 {
         debug_assert!(self.keyed);
         sip::hash(self.words, key)
+    }
+
+    /// The hashes of keys of the same length, where this is known to be the hasher of a secret, one in
+    /// each lane.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn hash_keyed_lanes<L: Lanes>(
+        &self,
+        keys: [&[u8]; LANES],
+        gather: impl Fn([u64; LANES]) -> L,
+    ) -> L {
+        debug_assert!(self.keyed);
+        sip::hash_lanes(self.words, keys, gather)
     }
 
     /// The hash of a key where this is known to be no hasher of a secret, by another function that

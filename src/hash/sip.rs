@@ -25,27 +25,59 @@ pub(super) const fn start(key: [u64; 2]) -> [u64; 4] {
     [START[0] ^ key[0], START[1] ^ key[1], START[2] ^ key[0], START[3] ^ key[1]]
 }
 
+/// A word of the state: of one message, or of several at once, in the lanes of a register.
+pub(crate) trait Lanes: Copy {
+    #[cfg(target_arch = "x86_64")]
+    fn splat(word: u64) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    fn rotate_left(self, by: u32) -> Self;
+}
+
+impl Lanes for u64 {
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        word
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    #[inline(always)]
+    fn rotate_left(self, by: u32) -> Self {
+        self.rotate_left(by)
+    }
+}
+
 #[inline(always)]
-fn round([a, b, c, d]: &mut [u64; 4]) {
-    *a = a.wrapping_add(*b);
-    *c = c.wrapping_add(*d);
-    *b = b.rotate_left(13) ^ *a;
-    *d = d.rotate_left(16) ^ *c;
+fn round<L: Lanes>([a, b, c, d]: &mut [L; 4]) {
+    *a = a.plus(*b);
+    *c = c.plus(*d);
+    *b = b.rotate_left(13).xor(*a);
+    *d = d.rotate_left(16).xor(*c);
     *a = a.rotate_left(32);
-    *c = c.wrapping_add(*b);
-    *a = a.wrapping_add(*d);
-    *b = b.rotate_left(17) ^ *c;
-    *d = d.rotate_left(21) ^ *a;
+    *c = c.plus(*b);
+    *a = a.plus(*d);
+    *b = b.rotate_left(17).xor(*c);
+    *d = d.rotate_left(21).xor(*a);
     *c = c.rotate_left(32);
 }
 
 /// Takes in a word of the message.
 #[inline(always)]
-fn compress(state: &mut [u64; 4], word: u64) {
-    state[3] ^= word;
+fn compress<L: Lanes>(state: &mut [L; 4], word: L) {
+    state[3] = state[3].xor(word);
     round(state);
     round(state);
-    state[0] ^= word;
+    state[0] = state[0].xor(word);
 }
 
 /// Takes in a whole message: its words, then what is left of it under its length.
@@ -62,11 +94,11 @@ fn absorb(state: &mut [u64; 4], message: &[u8]) {
 
 /// The last four rounds, and the output after them.
 #[inline(always)]
-fn finish(state: &mut [u64; 4]) -> u64 {
+fn finish<L: Lanes>(state: &mut [L; 4]) -> L {
     for _ in 0..4 {
         round(state);
     }
-    state[0] ^ state[1] ^ state[2] ^ state[3]
+    state[0].xor(state[1]).xor(state[2].xor(state[3]))
 }
 
 /// SipHash-2-4 of a message, from the [`start`] of a key.
@@ -75,6 +107,34 @@ pub(super) fn hash(start: [u64; 4], message: &[u8]) -> u64 {
     let mut state = start;
     absorb(&mut state, message);
     state[2] ^= NARROW;
+    finish(&mut state)
+}
+
+/// Messages that are hashed at once.
+pub(crate) const LANES: usize = 8;
+
+/// [`hash`] of several messages of the same length, one in each lane; `gather` puts words into lanes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn hash_lanes<L: Lanes>(
+    start: [u64; 4],
+    messages: [&[u8]; LANES],
+    gather: impl Fn([u64; LANES]) -> L,
+) -> L {
+    let length = messages[0].len();
+    let whole = length / 8 * 8;
+    let mut state = start.map(L::splat);
+    for at in (0..whole).step_by(8) {
+        compress(&mut state, gather(messages.map(|message| word(message, at))));
+    }
+    let last = L::splat((length as u64) << 56);
+    let last = if whole == length {
+        last
+    } else {
+        last.xor(gather(messages.map(|message| tail(&message[whole..]))))
+    };
+    compress(&mut state, last);
+    state[2] = state[2].xor(L::splat(NARROW));
     finish(&mut state)
 }
 

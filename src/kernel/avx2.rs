@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::geometry::LANE_MULTIPLIERS;
 use crate::hash::DIFFUSE;
+use crate::hash::{Hasher, LANES, Lanes};
 
 /// A line of 64 bytes, as two halves.
 type Halves = [__m256i; 2];
@@ -270,4 +271,66 @@ pub(super) unsafe fn diffuse(mut x: u64) -> u64 {
         );
     }
     x
+}
+
+/// A word of eight messages, four in each register.
+#[derive(Clone, Copy)]
+struct Eight([__m256i; 2]);
+
+impl Eight {
+    #[inline(always)]
+    fn zip(self, other: Self, with: impl Fn(__m256i, __m256i) -> __m256i) -> Self {
+        Eight([with(self.0[0], other.0[0]), with(self.0[1], other.0[1])])
+    }
+}
+
+// Only used by `hash_keyed`, which is compiled with the instructions and called where there are some.
+impl Lanes for Eight {
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: see above.
+        Eight([unsafe { _mm256_set1_epi64x(word.cast_signed()) }; 2])
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        // SAFETY: see above.
+        self.zip(other, |a, b| unsafe { _mm256_add_epi64(a, b) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: see above.
+        self.zip(other, |a, b| unsafe { _mm256_xor_si256(a, b) })
+    }
+
+    #[inline(always)]
+    fn rotate_left(self, by: u32) -> Self {
+        // SAFETY: see above.
+        Eight(self.0.map(|words| unsafe {
+            let left = _mm256_sll_epi64(words, _mm_cvtsi32_si128(by.cast_signed()));
+            let right = _mm256_srl_epi64(words, _mm_cvtsi32_si128(64 - by.cast_signed()));
+            _mm256_or_si256(left, right)
+        }))
+    }
+}
+
+/// The hashes of keys of the same length under a secret.
+///
+/// # Safety
+/// The processor has the instructions.
+#[target_feature(enable = "avx2,bmi2")]
+pub(super) unsafe fn hash_keyed(hasher: &Hasher, keys: [&[u8]; LANES]) -> [u64; LANES] {
+    let Eight(hashes) = hasher.hash_keyed_lanes(keys, |words| {
+        let (halves, _) = words.as_chunks::<4>();
+        // SAFETY: half of the words are as long as a register.
+        Eight([0, 1].map(|half: usize| unsafe { _mm256_loadu_si256(halves[half].as_ptr().cast()) }))
+    });
+    let mut words = [0; LANES];
+    let (halves, _) = words.as_chunks_mut::<4>();
+    for (half, hashes) in halves.iter_mut().zip(hashes) {
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), hashes) };
+    }
+    words
 }

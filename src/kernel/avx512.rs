@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::LINE_WORDS;
 use crate::geometry::LANE_MULTIPLIERS;
+use crate::hash::{Hasher, LANES, Lanes};
 
 /// For each word of a line, the multiplier of its row.
 const OF_4_ROWS: [u64; LINE_WORDS] = multipliers(2);
@@ -297,4 +298,51 @@ pub(super) unsafe fn turn_on_inline(line: *const AtomicU64, hash: u64) {
             options(nostack, preserves_flags),
         );
     }
+}
+
+/// A word of eight messages.
+#[derive(Clone, Copy)]
+struct Eight(__m512i);
+
+// Only used by `hash_keyed`, which is compiled with the instructions and called where there are some.
+impl Lanes for Eight {
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: see above.
+        Eight(unsafe { _mm512_set1_epi64(word.cast_signed()) })
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        // SAFETY: see above.
+        Eight(unsafe { _mm512_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: see above.
+        Eight(unsafe { _mm512_xor_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn rotate_left(self, by: u32) -> Self {
+        // SAFETY: see above.
+        Eight(unsafe { _mm512_rolv_epi64(self.0, _mm512_set1_epi64(by.into())) })
+    }
+}
+
+/// The hashes of keys of the same length under a secret.
+///
+/// # Safety
+/// The processor has the instructions.
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) unsafe fn hash_keyed(hasher: &Hasher, keys: [&[u8]; LANES]) -> [u64; LANES] {
+    let Eight(hashes) = hasher.hash_keyed_lanes(keys, |words| {
+        // SAFETY: the words are as long as a register.
+        Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
+    });
+    let mut words = [0; LANES];
+    // SAFETY: as above.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), hashes) };
+    words
 }

@@ -53,6 +53,16 @@ impl<Q: Map> Cells<Q> {
         }
     }
 
+    /// Reads a word of the line of each hash, where a hash has one line: many of them wait for memory at
+    /// once, which is what is left where there is no instruction that prefetches.
+    #[inline(always)]
+    pub(crate) fn touch(&self, hashes: &[u64]) {
+        if matches!(self.kernel, Kernel::PortableLine) {
+            let read = |read: u64, &hash: &u64| read ^ self.words.load(self.line(hash));
+            std::hint::black_box(hashes.iter().fold(0, read));
+        }
+    }
+
     /// Visits many hashes in order, each given by `hash`, with their memory asked for ahead.
     #[inline]
     pub(crate) fn visit_batch(

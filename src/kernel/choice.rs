@@ -1,5 +1,7 @@
 //! Which inner loop suits a geometry and this processor.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use super::{simd, wide};
 use crate::geometry::{CellKind, Geometry, Layout};
 
@@ -117,6 +119,30 @@ pub(crate) enum FastPath {
     None,
     Wide,
     Simd,
+}
+
+/// A fast path that is opened later on.
+pub(crate) struct LateFastPath(AtomicU8);
+
+impl LateFastPath {
+    pub(crate) const fn new(path: FastPath) -> Self {
+        LateFastPath(AtomicU8::new(path as u8))
+    }
+
+    pub(crate) fn open(&self, path: FastPath) {
+        self.0.store(path as u8, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> FastPath {
+        const WIDE: u8 = FastPath::Wide as u8;
+        const SIMD: u8 = FastPath::Simd as u8;
+        match self.0.load(Ordering::Relaxed) {
+            WIDE => FastPath::Wide,
+            SIMD => FastPath::Simd,
+            _ => FastPath::None,
+        }
+    }
 }
 
 /// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD

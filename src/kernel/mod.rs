@@ -15,6 +15,7 @@ mod avx2;
 mod avx512;
 mod batch;
 mod counting;
+mod keyed;
 pub(crate) mod loose;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
@@ -42,8 +43,9 @@ use none as simd;
 #[cfg(target_arch = "x86_64")]
 use {avx2 as simd, avx512 as wide};
 
-pub(crate) use choice::FastPath;
 use choice::Kernel;
+pub(crate) use choice::{FastPath, LateFastPath};
+pub(crate) use keyed::keyed_in_blocks;
 pub(crate) use segments::{Active, HasCells, SegmentSet};
 
 use crate::error::{Error, Result};

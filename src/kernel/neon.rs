@@ -241,3 +241,15 @@ simd_functions!("neon");
 pub(super) unsafe fn diffuse(x: u64) -> u64 {
     crate::hash::diffuse(x)
 }
+
+/// The hashes of keys under a secret: registers of two words bring nothing here, as the rotations of
+/// SipHash take three instructions in them and one outside.
+///
+/// # Safety
+/// None is needed.
+pub(super) unsafe fn hash_keyed(
+    hasher: &crate::hash::Hasher,
+    keys: [&[u8]; crate::hash::LANES],
+) -> [u64; crate::hash::LANES] {
+    keys.map(|key| hasher.hash_keyed(key))
+}

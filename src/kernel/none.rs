@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::Cells;
 use super::segments::Lines;
+use crate::hash::{Hasher, LANES};
 use crate::storage::Map;
 
 pub(super) const fn found() -> bool {
@@ -57,5 +58,9 @@ pub(super) unsafe fn turn_on<const ROWS: usize>(
 // Where there is a narrower SIMD module, that one hashes.
 #[cfg(not(all(target_arch = "aarch64", target_endian = "little")))]
 pub(super) unsafe fn diffuse(_: u64) -> u64 {
+    unreachable!()
+}
+
+pub(super) unsafe fn hash_keyed(_: &Hasher, _: [&[u8]; LANES]) -> [u64; LANES] {
     unreachable!()
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::compatible::{Parameters, common_geometry, factor_to};
 use super::derivation::{InputSummary, summary};
+use super::fold::Folding;
 use super::source::{PAGE, Source};
 use super::stream::each_few_pages;
 use crate::error::{Error, Result};
+use crate::file::Snapshot;
 use crate::format::PageEntry;
 use crate::geometry::Geometry;
 use crate::plan::{self, Occupancy, Overlap};
@@ -169,21 +171,82 @@ pub fn compare_bytes(a: impl AsRef<[u8]>, b: impl AsRef<[u8]>) -> Result<Compari
 }
 
 fn compare_sources(sources: &[Source<'_>; 2]) -> Result<Comparison> {
-    let parameters = parameters(sources);
-    let contents = match common_geometry(sources) {
+    let contents = match comparable(sources)? {
         Ok(geometry) => Contents::Compared(Box::new(compare_pages(&geometry, sources)?)),
-        Err(error) if matches!(error.cause(), Error::Incompatible { .. }) => {
+        Err(reason) => {
             sources.iter().try_for_each(Source::verify)?;
-            Contents::Incomparable { reason: error.cause().to_string() }
+            Contents::Incomparable { reason }
         }
-        Err(error) => return Err(error),
     };
+    comparison(sources, contents)
+}
+
+/// The geometry at which files are compared, or why they cannot be.
+fn comparable(sources: &[Source<'_>; 2]) -> Result<std::result::Result<Geometry, String>> {
+    match common_geometry(sources) {
+        Ok(geometry) => Ok(Ok(geometry)),
+        Err(error) if matches!(error.cause(), Error::Incompatible { .. }) => {
+            Ok(Err(error.cause().to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn comparison(sources: &[Source<'_>; 2], contents: Contents) -> Result<Comparison> {
     let [a, b] = sources;
     let factor = |source| match &contents {
         Contents::Compared(pages) => factor_to(&pages.geometry, source),
         Contents::Incomparable { .. } => Ok(1),
     };
-    Ok(Comparison { a: summary(a, factor(a)?)?, b: summary(b, factor(b)?)?, parameters, contents })
+    let (a, b) = (summary(a, factor(a)?)?, summary(b, factor(b)?)?);
+    Ok(Comparison { a, b, parameters: parameters(sources), contents })
+}
+
+/// Two files whose pages are read by others, a few at a time.
+pub(crate) struct Comparer {
+    sources: [Source<'static>; 2],
+    /// The geometry at which they are compared, with what was found so far; or why they are not.
+    found: std::result::Result<(Geometry, Findings), String>,
+}
+
+impl Comparer {
+    pub(crate) fn new(files: [Snapshot; 2]) -> Result<Self> {
+        let [a, b] = files.map(Source::of_snapshot);
+        let sources = [a?, b?];
+        let found = comparable(&sources)?;
+        let found = found.map(|geometry| (geometry, Findings::new(&geometry)));
+        Ok(Comparer { sources, found })
+    }
+
+    /// The geometry at which the files are compared; none if they cannot be.
+    pub(crate) fn geometry(&self) -> Option<&Geometry> {
+        self.found.as_ref().ok().map(|(geometry, _)| geometry)
+    }
+
+    /// How the pages of one of the files become those that are compared.
+    pub(crate) fn folding(&self, file: usize) -> Option<Folding> {
+        Some(Folding::new(self.sources[file].geometry(), self.geometry()?))
+    }
+
+    pub(crate) fn note_unverified(&self, file: usize) {
+        self.sources[file].note_unverified();
+    }
+
+    /// Takes pages of both files, from `first` on.
+    pub(crate) fn compare_next(&mut self, first: u64, bytes: &[Vec<u8>; 2]) {
+        if let Ok((geometry, found)) = &mut self.found {
+            found.compare_next(geometry, first, bytes);
+        }
+    }
+
+    /// What came of it, once all pages were taken; of files that cannot be compared, checked.
+    pub(crate) fn finish(self) -> Result<Comparison> {
+        let contents = match self.found {
+            Ok((geometry, found)) => Contents::Compared(Box::new(found.told(&geometry))),
+            Err(reason) => Contents::Incomparable { reason },
+        };
+        comparison(&self.sources, contents)
+    }
 }
 
 fn parameters(sources: &[Source<'_>; 2]) -> Vec<ParameterPair> {
@@ -231,6 +294,43 @@ impl Findings {
         }
     }
 
+    /// Holds pages of both files against each other, from `first` on.
+    fn compare_next(&mut self, geometry: &Geometry, first: u64, bytes: &[Vec<u8>; 2]) {
+        let cells = geometry.cell_kind();
+        let [a, b] = bytes.each_ref().map(|bytes| bytes.chunks_exact(PAGE));
+        for ((page, a), b) in (first..).zip(a).zip(b) {
+            if a == b {
+                self.count(geometry, page, [PageEntry::ones_of(a, cells); 3]);
+                continue;
+            }
+            let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
+            let ones = [a, b, &together[..]].map(|page| PageEntry::ones_of(page, cells));
+            self.count(geometry, page, ones);
+            self.a_alone |= together != b;
+            self.b_alone |= together != a;
+            self.differs(page);
+        }
+    }
+
+    /// What all pages say.
+    fn told(self, geometry: &Geometry) -> PageComparison {
+        let [ones_a, ones_b, ones_union] =
+            self.counted.each_ref().map(|counted| counted.sound_ones(geometry));
+        PageComparison {
+            geometry: *geometry,
+            relation: match (self.a_alone, self.b_alone) {
+                (false, false) => Relation::Equal,
+                (true, false) => Relation::Superset,
+                (false, true) => Relation::Subset,
+                (true, true) => Relation::Neither,
+            },
+            overlap: plan::estimate_overlap(geometry, &ones_a, &ones_b, &ones_union),
+            pages: geometry.pages(),
+            pages_differing: self.differing,
+            differing: self.runs,
+        }
+    }
+
     fn differs(&mut self, page: u64) {
         self.differing += 1;
         push_run(&mut self.runs, PageRun { first: page, pages: 1 });
@@ -259,7 +359,6 @@ fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
 }
 
 fn compare_pages(geometry: &Geometry, sources: &[Source<'_>; 2]) -> Result<PageComparison> {
-    let cells = sources[0].cells();
     let findings = || Findings::new(geometry);
     let state = || (findings(), [Vec::new(), Vec::new()]);
     let found = each_few_pages(geometry, sources, None, state, |(found, bytes), pages| {
@@ -268,33 +367,9 @@ fn compare_pages(geometry: &Geometry, sources: &[Source<'_>; 2]) -> Result<PageC
             bytes.resize((pages.end - pages.start) as usize * PAGE, 0);
             source.read_folded(geometry, pages.clone(), bytes)?;
         }
-        let [a, b] = bytes.each_ref().map(|bytes| bytes.chunks_exact(PAGE));
-        for ((page, a), b) in pages.zip(a).zip(b) {
-            let together: Vec<u8> = a.iter().zip(b).map(|(a, b)| a | b).collect();
-            let ones = [a, b, &together[..]].map(|page| PageEntry::of(page, cells).ones);
-            found.count(geometry, page, ones);
-            found.a_alone |= together != b;
-            found.b_alone |= together != a;
-            if a != b {
-                found.differs(page);
-            }
-        }
+        found.compare_next(geometry, pages.start, bytes);
         Ok(())
     })?;
     let found = found.into_iter().map(|(found, _)| found).fold(findings(), Findings::join);
-    let [ones_a, ones_b, ones_union] =
-        found.counted.each_ref().map(|counted| counted.sound_ones(geometry));
-    Ok(PageComparison {
-        geometry: *geometry,
-        relation: match (found.a_alone, found.b_alone) {
-            (false, false) => Relation::Equal,
-            (true, false) => Relation::Superset,
-            (false, true) => Relation::Subset,
-            (true, true) => Relation::Neither,
-        },
-        overlap: plan::estimate_overlap(geometry, &ones_a, &ones_b, &ones_union),
-        pages: geometry.pages(),
-        pages_differing: found.differing,
-        differing: found.runs,
-    })
+    Ok(found.told(geometry))
 }

@@ -9,11 +9,11 @@ use super::source::Source;
 use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::error::{Error, Result};
-use crate::file::{finish_file, write_table_part};
-use crate::format::{Extent, PageEntry, Shape, Superblock, first_extent, journal_length};
-use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
+use crate::file::{finish_file, write_pages};
+use crate::format::{Shape, Superblock, first_extent, journal_length};
+use crate::geometry::{CellKind, Geometry};
 use crate::plan::Plan;
-use crate::storage::{Medium, PendingFile, Target};
+use crate::storage::{PendingFile, Target};
 
 /// Makes a new file of one or several others.
 ///
@@ -267,20 +267,6 @@ impl<'a> SetOperation<'a> {
         let made = Made { operation, keys, rate: counted.rate_now(&geometry) };
         Ok(made.derivation(&superblock, &slot, inputs))
     }
-}
-
-/// Writes pages of a new file from `first` on, and their entries in its page table.
-pub(super) fn write_pages<M: Medium>(
-    medium: &M,
-    extent: &Extent,
-    first: u64,
-    bytes: &[u8],
-    entries: &[PageEntry],
-) -> Result<()> {
-    medium
-        .write_at(bytes, extent.data() + first * PAGE_BYTES)
-        .map_err(Error::io("write the new file"))?;
-    write_table_part(medium, extent, first, entries)
 }
 
 fn open<P: AsRef<Path>>(inputs: &[P]) -> Result<Vec<Source<'static>>> {

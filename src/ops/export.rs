@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::derivation::{Derivation, Made, summary};
-use super::derive::{SetOperation, write_pages};
+use super::derive::SetOperation;
 use super::provenance;
 use super::source::{PAGE, Source};
 use crate::error::{Error, Result};
+use crate::file::write_pages;
 use crate::file::{finish_file, split_on_all_cores};
 use crate::format::{PageEntry, Superblock, WhenFull, first_extent};
 use crate::geometry::CellKind;

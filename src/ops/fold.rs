@@ -1,5 +1,7 @@
 //! Folding: neighbouring blocks, or neighbouring cells of a row, ORed into one (F-59).
 
+use std::ops::Range;
+
 use byteorder::{ByteOrder, LittleEndian as Le};
 
 use super::source::PAGE;
@@ -13,11 +15,54 @@ const PAGE_BITS: u64 = 8 * PAGE as u64;
 /// Bytes of a block of the `line` layout.
 const LINE: usize = LINE_BLOCK_CELLS as usize / 8;
 
+/// Which pages of a filter fold into which of a smaller one.
+#[derive(Clone, Copy)]
+pub(crate) struct Folding {
+    from: Geometry,
+    /// Pages of a row, there and here.
+    row_pages: u64,
+    target_row_pages: u64,
+    factor: u64,
+}
+
+impl Folding {
+    /// From one geometry to another that it folds to.
+    pub(crate) fn new(from: &Geometry, target: &Geometry) -> Self {
+        let [row_pages, target_row_pages] = [from, target].map(|geometry| geometry.row_pages());
+        let factor = from.foldable() / target.foldable();
+        Folding { from: *from, row_pages, target_row_pages, factor }
+    }
+
+    /// The pages that fold into these: within a row, those that fold into neighbours are neighbours.
+    pub(crate) fn sources(self, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut start = pages.start;
+        std::iter::from_fn(move || {
+            let row = start / self.target_row_pages;
+            let end = pages.end.min((row + 1) * self.target_row_pages);
+            let within = |page: u64| {
+                let place = (page - row * self.target_row_pages) * self.factor;
+                row * self.row_pages + place.min(self.row_pages)
+            };
+            let found = (start < end).then(|| within(start)..within(end));
+            start = end;
+            found
+        })
+    }
+
+    /// ORs a page into the pages from `first` on that it folds to.
+    pub(crate) fn fold(&self, page: u64, bytes: &[u8], first: u64, into: &mut [u8]) {
+        let (row, place) = (page / self.row_pages, page % self.row_pages);
+        let at = (row * self.target_row_pages + place / self.factor - first) as usize * PAGE;
+        let (cells, layout) = (self.from.cell_kind(), self.from.layout());
+        fold_page(cells, layout, self.factor, place % self.factor, bytes, &mut into[at..at + PAGE]);
+    }
+}
+
 /// ORs page `part` of the `factor` pages that fold into one into that one.
 ///
 /// In every layout a page of the small filter comes from `factor` consecutive pages of the large
 /// one, because a page holds a whole number of blocks, and rows start on pages.
-pub(super) fn fold_page(
+fn fold_page(
     cells: CellKind,
     layout: Layout,
     factor: u64,

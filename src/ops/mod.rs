@@ -5,7 +5,7 @@
 
 mod compare;
 mod compatible;
-#[cfg(all(feature = "digest", feature = "files"))]
+#[cfg(feature = "digest")]
 mod delta;
 mod derivation;
 #[cfg(feature = "files")]
@@ -29,6 +29,7 @@ mod segments;
 mod source;
 mod stream;
 
+pub(crate) use compare::Comparer;
 #[cfg(feature = "files")]
 pub use compare::compare;
 pub use compare::{
@@ -37,7 +38,9 @@ pub use compare::{
 #[cfg(all(feature = "digest", feature = "files"))]
 pub(crate) use delta::apply_in_place;
 #[cfg(all(feature = "digest", feature = "files"))]
-pub use delta::{DeltaOperation, DeltaSummary, inspect_delta};
+pub use delta::{DeltaOperation, inspect_delta};
+#[cfg(feature = "digest")]
+pub use delta::{DeltaSummary, apply_delta_bytes};
 pub use derivation::{Derivation, InputSummary};
 #[cfg(feature = "files")]
 pub use derive::SetOperation;
@@ -45,6 +48,7 @@ pub use derive::SetOperation;
 pub use digest::digest;
 #[cfg(feature = "digest")]
 pub use digest::{Digest, digest_bytes};
+pub(crate) use fold::Folding;
 #[cfg(feature = "files")]
 pub use in_place::Absorbed;
 #[cfg(feature = "files")]

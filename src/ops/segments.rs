@@ -3,11 +3,12 @@
 
 use super::compatible::{factor, key_name};
 use super::derivation::{Derivation, InputSummary, Made, summary};
-use super::derive::{SetOperation, largest, sum, union_adds, write_pages};
+use super::derive::{SetOperation, largest, sum, union_adds};
 use super::provenance;
 use super::source::Source;
 use super::stream::{Rule, combine};
 use crate::error::{Error, Result};
+use crate::file::write_pages;
 use crate::file::{finish_slot, new_slot};
 use crate::format::{MAX_SEGMENTS, SegmentRecord, Shape, Superblock, WhenFull};
 use crate::geometry::Geometry;

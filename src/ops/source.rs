@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::fold;
+use super::fold::Folding;
 use super::stream::{Rule, combine};
 use crate::error::{Error, Result};
 use crate::file::{
@@ -20,7 +20,7 @@ use crate::format::{PageEntry, SegmentRecord, Shape, Superblock};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::Occupancy;
 use crate::random::uuid_text;
-use crate::storage::ReadMedium;
+use crate::storage::{Bytes, ReadMedium};
 #[cfg(feature = "files")]
 use crate::{reader::Reader, storage::open_to_read};
 
@@ -97,6 +97,25 @@ impl<'a> Source<'a> {
         Ok((0..snapshot.loaded.slot.segments.len()).map(source).collect())
     }
 
+    /// What headers and page tables say of a file whose pages are read by others.
+    pub(super) fn of_snapshot(snapshot: Snapshot) -> Result<Self> {
+        let source = Source {
+            path: None,
+            medium: Arc::new(Bytes(&[])),
+            snapshot: Arc::new(snapshot),
+            index: 0,
+            unverified: AtomicU64::new(0),
+            settling: Mutex::new(()),
+        };
+        source.refuse_uncombinable()?;
+        Ok(source)
+    }
+
+    /// Counts a page that holds more than is explained.
+    pub(super) fn note_unverified(&self) {
+        self.unverified.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Refuses what cannot be combined with others: solutions have no bits that could be joined, and
     /// which bits of several segments belong together cannot be told from the bits.
     pub(super) fn refuse_uncombinable(&self) -> Result<()> {
@@ -126,7 +145,7 @@ impl<'a> Source<'a> {
     }
 
     /// The state of the file, as of when the source was made.
-    #[cfg(all(feature = "digest", feature = "files"))]
+    #[cfg(feature = "digest")]
     pub(super) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
@@ -181,10 +200,8 @@ impl<'a> Source<'a> {
     /// Adds that changed the file; for a live one, as of its last checkpoint.
     pub(crate) fn adds(&self) -> u64 {
         let journal = self.snapshot.journal.as_ref();
-        // The records of a counting file are changes of counters, not adds.
-        let newest = self.index + 1 == self.segments();
-        let journal = journal.filter(|_| newest && self.cells() == CellKind::Plain);
-        self.record().adds.saturating_add(journal.map_or(0, |journal| journal.keys))
+        let replayed = journal.and_then(|journal| journal.adds.get(self.index).copied());
+        self.record().adds.saturating_add_signed(replayed.unwrap_or(0))
     }
 
     /// Whether [`adds`](Self::adds) counts all there were when the source was made.
@@ -296,7 +313,7 @@ impl<'a> Source<'a> {
                 Some(Verdict::Exact) => {}
                 Some(Verdict::Damaged { lost }) => damaged = damaged.or(Some((page, lost))),
                 Some(Verdict::Unverifiable) => {
-                    self.unverified.fetch_add(1, Ordering::Relaxed);
+                    self.note_unverified();
                 }
                 // What the journal said when the page was read is not known: it may lack keys.
                 None => busy = true,
@@ -328,24 +345,9 @@ impl<'a> Source<'a> {
         pages: Range<u64>,
         into: &mut [u8],
     ) -> Result<()> {
-        let (cells, geometry) = (self.cells(), self.geometry());
-        let factor = geometry.foldable() / target.foldable();
-        let [row_pages, target_row_pages] = [geometry, target].map(|geometry| geometry.row_pages());
-        let mut start = pages.start;
-        while start < pages.end {
-            // Within a row, the pages of the input that fold into neighbours are neighbours.
-            let row = start / target_row_pages;
-            let end = pages.end.min((row + 1) * target_row_pages);
-            let within = |page: u64| {
-                row * row_pages + ((page - row * target_row_pages) * factor).min(row_pages)
-            };
-            self.read(within(start)..within(end), |page, bytes| {
-                let place = page - row * row_pages;
-                let at = (row * target_row_pages + place / factor - pages.start) as usize * PAGE;
-                let into = &mut into[at..at + PAGE];
-                fold::fold_page(cells, geometry.layout(), factor, place % factor, bytes, into);
-            })?;
-            start = end;
+        let folding = Folding::new(self.geometry(), target);
+        for sources in folding.sources(pages.clone()) {
+            self.read(sources, |page, bytes| folding.fold(page, bytes, pages.start, into))?;
         }
         Ok(())
     }

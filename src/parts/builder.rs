@@ -8,12 +8,14 @@ use crate::builder::sealed::{Collector, DEFAULT_MEMORY, LEAST_MEMORY};
 use crate::error::{Error, Result};
 use crate::file::{describe_pages, visit_table_bytes};
 use crate::format::{
-    ENTRY_BYTES, Extent, PART_TABLE_OFFSET, PageEntry, PartContents, page_of_hash, table_bytes,
+    ENTRY_BYTES, Extent, PART_TABLE_OFFSET, PageEntry, PartContents, page_of_hash, part_table_bytes,
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::hash::{Hasher, Key};
 use crate::kernel::place;
-use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium, PendingFile, Target, Usage};
+use crate::storage::{
+    FileMap, FileMedium, Map, Mapping, Medium, PendingFile, Target, Usage, WriteMedium,
+};
 
 /// A part that is going to be built; made by [`PartPlan::part`].
 #[derive(Clone, Debug)]
@@ -123,7 +125,7 @@ impl Part {
 
 /// Where the data of a part start in its file (F-182).
 pub(super) fn data_offset(pages: &Range<u64>) -> u64 {
-    PART_TABLE_OFFSET + table_bytes(pages.end - pages.start)
+    PART_TABLE_OFFSET + part_table_bytes(pages.end - pages.start)
 }
 
 fn map(medium: &FileMedium, pages: &Range<u64>) -> Result<FileMap> {
@@ -321,7 +323,8 @@ fn solve(
 /// CRC of the part's page table and the sum of its ones, in bounded memory.
 pub(super) fn summary_of_table(medium: &FileMedium, pages: u64) -> Result<(u32, u64)> {
     let (mut crc, mut ones) = (crc32fast::Hasher::new(), 0);
-    let visited = visit_table_bytes(medium, PART_TABLE_OFFSET, pages, |bytes| {
+    let range = PART_TABLE_OFFSET..PART_TABLE_OFFSET + part_table_bytes(pages);
+    let visited = visit_table_bytes(medium, range, |bytes| {
         crc.update(bytes);
         let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
         ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();

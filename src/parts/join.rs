@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::file::{finish_file, write_table_part};
 use crate::format::{
     ENTRY_BYTES, Extent, MAX_COUNT, PART_TABLE_OFFSET, PageEntry, PartContents, PlanHeader,
-    first_extent, table_bytes,
+    first_extent, part_table_bytes,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
 use crate::hash::fingerprint;
 use crate::sealed::MAYBE_PAGE_CRC;
-use crate::storage::{FileMedium, Medium, PendingFile, ReadMedium, Target, open_to_read};
+use crate::storage::{FileMedium, PendingFile, ReadMedium, Target, WriteMedium, open_to_read};
 
 /// Pages that are copied at once.
 const PAGES_AT_ONCE: u64 = 256;
@@ -236,7 +236,7 @@ impl Opened {
 /// Refuses bytes other than zeros behind the entries of the table (F-182).
 fn check_padding(medium: &FileMedium, count: u64) -> Result<()> {
     let used = count * ENTRY_BYTES as u64;
-    let mut rest = vec![0; (table_bytes(count) - used) as usize];
+    let mut rest = vec![0; (part_table_bytes(count) - used) as usize];
     let read = medium.read_at(&mut rest, PART_TABLE_OFFSET + used);
     read.map_err(Error::io("read the page table"))?;
     match rest.iter().find(|&&byte| byte != 0) {

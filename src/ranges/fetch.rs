@@ -190,8 +190,10 @@ fn table_page((segment, page): PageNumber) -> PageNumber {
 
 fn table_range(shared: &Shared, (segment, page): PageNumber) -> Range<u64> {
     let segment = &shared.segments()[segment];
-    let start = segment.extent().table(segment.table) + page * PAGE_BYTES;
-    start..start + PAGE_BYTES
+    let table = segment.extent().table_range(segment.table);
+    let start = table.start + page * PAGE_BYTES;
+    // A small table is half a page (F-5).
+    start..table.end.min(start + PAGE_BYTES)
 }
 
 fn data_range(shared: &Shared, (segment, page): PageNumber) -> Range<u64> {

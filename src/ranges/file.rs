@@ -8,6 +8,7 @@ use super::asking::Asking;
 use super::cache::Cache;
 use super::listing::Listing;
 use super::loading::{Held, Loaded, Loading};
+use super::measuring::Measuring;
 use super::verifying::Verifying;
 use crate::error::Result;
 use crate::file::{JournalContents, Snapshot};
@@ -177,5 +178,23 @@ impl RangeFile {
     /// [`report::verify`](crate::report::verify).
     pub fn verify(&self) -> Verifying {
         Verifying::new(self.shared())
+    }
+
+    /// A task that reads the data of the whole file and tells how the keys are spread over the blocks,
+    /// as [`report::block_loads`](crate::report::block_loads). Pages count as they are, damaged or not.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("keys.bloom");
+    /// # bloomfile::Options::new().capacity(1000).false_positive_rate(0.01).create(&path)?.close()?;
+    /// use bloomfile::ranges::{Opening, Source, run};
+    ///
+    /// let source = std::fs::File::open(&path).unwrap();
+    /// let file = run(Opening::new(source.length().unwrap()), &source)?;
+    /// assert_eq!(run(file.block_loads(), &source)?, bloomfile::report::block_loads(&path)?);
+    /// # Ok::<(), bloomfile::Error>(())
+    /// ```
+    pub fn block_loads(&self) -> Measuring {
+        Measuring::new(self.shared())
     }
 }

@@ -33,7 +33,11 @@ impl Held {
         if !self.damaged.is_empty() {
             return self.ask_damaged(hash);
         }
-        let found = self.segments.iter().rev().any(|cells| cells.contains(hash));
+        let found = match &self.segments[..] {
+            // Without a branch on the answer, which no processor can foresee.
+            [cells] => cells.contains(hash),
+            segments => segments.iter().rev().any(|cells| cells.contains(hash)),
+        };
         if found { Answer::Maybe } else { Answer::Absent }
     }
 
@@ -72,7 +76,23 @@ impl Loaded<'_> {
     /// What the file says of a key.
     #[inline]
     pub fn ask(&self, key: impl AsRef<[u8]>) -> Answer {
-        self.held.ask(self.hasher.hash(key))
+        self.held.ask(self.hash(key))
+    }
+
+    /// The hash of a key: for many keys, all hashes first and then all look-ups are faster.
+    #[inline]
+    pub fn hash(&self, key: impl AsRef<[u8]>) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    /// As [`ask`](Self::ask), for many hashes: `take` is given what is said of each, in order.
+    #[inline]
+    pub fn ask_hashes(&self, hashes: &[u64], mut take: impl FnMut(Answer)) {
+        // As many as stay in the processor's nearest cache.
+        for few in hashes.chunks(256) {
+            self.held.segments.iter().for_each(|cells| cells.touch(few));
+            few.iter().for_each(|&hash| take(self.held.ask(hash)));
+        }
     }
 }
 

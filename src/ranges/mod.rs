@@ -47,11 +47,13 @@
 mod ask_file;
 mod asking;
 mod cache;
+mod comparing;
 mod explaining;
 mod fetch;
 mod file;
 mod listing;
 mod loading;
+mod measuring;
 mod opening;
 mod pieces;
 mod reader;
@@ -62,10 +64,12 @@ use std::ops::Range;
 
 pub use ask_file::{AskFile, AskOpening};
 pub use asking::{Answer, Asking};
+pub use comparing::Comparing;
 pub use explaining::Explaining;
 pub use file::RangeFile;
 pub use listing::Listing;
 pub use loading::{Loaded, Loading};
+pub use measuring::Measuring;
 pub use opening::Opening;
 pub use reader::RangeReader;
 pub use verifying::Verifying;

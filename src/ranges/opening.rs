@@ -9,7 +9,7 @@ use super::verifying::Verifying;
 use super::{Step, Task};
 use crate::error::{Error, Result};
 use crate::file::{Headers, Snapshot, TableCheck, TableCount};
-use crate::format::{JOURNAL_OFFSET, table_bytes};
+use crate::format::JOURNAL_OFFSET;
 use crate::geometry::PAGE_BYTES;
 use crate::hash::Key;
 use crate::hash::crc_of;
@@ -193,10 +193,10 @@ impl Tables {
             let (check, count, crcs_here, at) = current.get_or_insert_with(|| {
                 (TableCheck::new(segment), headers.count(counts.len()), Vec::new(), 0)
             });
-            let extent = segment.extent();
-            let (start, length) = (extent.table(segment.table), table_bytes(extent.pages));
-            while *at < length {
-                let range = start + *at..start + length.min(*at + CHUNK);
+            let table = segment.extent().table_range(segment.table);
+            while table.start + *at < table.end {
+                let start = table.start + *at;
+                let range = start..table.end.min(start + CHUNK);
                 let needed = pieces.need_one(range.clone());
                 if !needed.is_empty() {
                     return Ok(Step::Need(needed));

@@ -39,25 +39,19 @@ pub(super) fn are_same([[a, b], [c, d]]: SlotSignature, [[e, f], [g, h]]: SlotSi
 }
 
 impl Reader {
-    /// Whether a "no" of the only segment is certain.
-    #[inline(always)]
-    pub(super) fn is_certain(&self, hash: u64) -> bool {
-        self.all_checked.load(Ordering::Relaxed) || self.is_on_checked_page(hash)
-    }
-
-    /// Whether a "no" of the only segment rests on a page that is what was written; it is checked if
-    /// it was not yet.
+    /// Whether the only segment has all cells of a hash on one page, which is known to be what was
+    /// written.
     #[inline]
     pub(super) fn is_on_checked_page(&self, hash: u64) -> bool {
         let Some(checked) = &self.checked else { return true };
-        match self.segments.first.only_page(hash) {
-            Some(page) if checked.is_first_checked(page) => true,
-            _ => self.make_certain(checked, hash),
-        }
+        self.segments.first.only_page(hash).is_some_and(|page| checked.is_first_checked(page))
     }
 
+    /// Whether a "no" of the only segment rests on a page that is what was written; pages are checked
+    /// that were not yet.
     #[inline(never)]
-    fn make_certain(&self, checked: &CheckedPages, hash: u64) -> bool {
+    pub(super) fn make_certain(&self, hash: u64) -> bool {
+        let Some(checked) = &self.checked else { return true };
         let first = &self.segments.first;
         first.any_off(hash, |page| checked.is_first_checked(page))
             || self.check_off(checked, 0, first, hash).is_ok()

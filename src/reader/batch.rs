@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::hash::in_blocks;
+use crate::kernel::keyed_in_blocks;
 
 impl Reader {
     /// As [`contains_batch`](Self::contains_batch), for keys that lie in another form than a slice of
@@ -25,7 +26,7 @@ impl Reader {
     pub fn contains_batch_by<'k>(&self, key: impl Fn(usize) -> &'k [u8], found: &mut [bool]) {
         let hasher = self.hasher;
         if hasher.is_keyed() {
-            let hash = in_blocks(found.len(), move |at| hasher.hash_keyed(key(at)));
+            let hash = keyed_in_blocks(found.len(), hasher, key);
             return self.answer_batch(hash, found);
         }
         let hash = in_blocks(found.len(), move |at| hasher.hash_unkeyed(key(at)));

@@ -28,7 +28,7 @@ use crate::file::{Health, Segments, Snapshot};
 use crate::format::Shape;
 use crate::geometry::{CellKind, Geometry};
 use crate::hash::Hasher;
-use crate::kernel::{Cells, FastPath, hash_fast};
+use crate::kernel::{Cells, FastPath, LateFastPath, hash_fast};
 use crate::plan::{Estimate, Occupancy, rate_together};
 use crate::storage::FileMap;
 #[cfg(feature = "files")]
@@ -56,10 +56,11 @@ use watch::Watch;
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
 pub struct Reader {
-    /// The way of look-ups as long as the data of one segment, as the file has them, say it all.
-    fast: FastPath,
+    /// The way of look-ups once the data of one segment, as the file has them, say it all and every page
+    /// is checked.
+    fast: LateFastPath,
     /// The same for keys; none in a keyed file, whose hash takes another way.
-    fast_unkeyed: FastPath,
+    fast_unkeyed: LateFastPath,
     /// Every page is known to be what was written, or is trusted.
     all_checked: AtomicBool,
     /// One segment for good, as the file has it.
@@ -121,11 +122,10 @@ impl Reader {
     ) -> Self {
         let superblock = &snapshot.loaded.superblock;
         let simple = replayed.is_none() && superblock.shape() == Shape::Fixed;
-        let fast = if simple { segments.first.fast_path() } else { FastPath::None };
-        Reader {
-            fast,
-            fast_unkeyed: if hasher.is_keyed() { FastPath::None } else { fast },
-            all_checked: AtomicBool::new(checked.as_ref().is_none_or(CheckedPages::is_complete)),
+        let reader = Reader {
+            fast: LateFastPath::new(FastPath::None),
+            fast_unkeyed: LateFastPath::new(FastPath::None),
+            all_checked: AtomicBool::new(false),
             simple,
             hasher,
             segments,
@@ -136,12 +136,21 @@ impl Reader {
             snapshot,
             #[cfg(feature = "files")]
             file: None,
+        };
+        if reader.checked.as_ref().is_none_or(|checked| checked.is_complete()) {
+            reader.trust_all_pages();
         }
+        reader
     }
 
     /// No page has to be checked any more.
     fn trust_all_pages(&self) {
         self.all_checked.store(true, Ordering::Release);
+        if self.simple {
+            let fast = self.segments.first.fast_path();
+            self.fast.open(fast);
+            self.fast_unkeyed.open(if self.hasher.is_keyed() { FastPath::None } else { fast });
+        }
     }
 
     /// The file, unless this reader was made from bytes.
@@ -154,10 +163,10 @@ impl Reader {
     #[inline]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         let key = key.as_ref();
-        if self.fast_unkeyed == FastPath::None {
-            return self.contains_by_call(key);
+        match self.fast_unkeyed.get() {
+            FastPath::None => self.contains_by_call(key),
+            fast => self.segments.first.contains_fast(fast, hash_fast(&self.hasher, key)),
         }
-        self.contains_fast(self.fast_unkeyed, hash_fast(&self.hasher, key))
     }
 
     /// The way of keys that have no fast one.
@@ -173,28 +182,23 @@ impl Reader {
     /// Whether the key of a hash may be in.
     #[inline]
     pub fn contains_hash(&self, hash: u64) -> bool {
-        if self.fast == FastPath::None {
-            return self.contains_slow(hash);
+        match self.fast.get() {
+            FastPath::None => self.contains_slow(hash),
+            fast => self.segments.first.contains_fast(fast, hash),
         }
-        self.contains_fast(self.fast, hash)
     }
 
-    #[inline(always)]
-    fn contains_fast(&self, fast: FastPath, hash: u64) -> bool {
-        let found = self.segments.first.contains_fast(fast, hash);
-        // Asked of the pages, not of the answer, which no processor predicts: with a branch on that
-        // every other look-up would wait for its memory before the next one begins.
-        if self.all_checked.load(Ordering::Relaxed) {
-            return found;
-        }
-        found || !self.is_on_checked_page(hash)
-    }
-
-    /// A look-up where several segments, copies or counters have a say.
+    /// A look-up where pages are to be checked, or several segments, copies or counters have a say.
     #[inline(never)]
     fn contains_slow(&self, hash: u64) -> bool {
         if self.simple {
-            return self.segments.first.contains(hash) || !self.is_certain(hash);
+            let found = self.segments.first.contains(hash);
+            // Asked of the pages, not of the answer, which no processor predicts: with a branch on
+            // that every other look-up would wait for its memory before the next one begins.
+            if self.all_checked.load(Ordering::Relaxed) {
+                return found;
+            }
+            return found || !self.is_on_checked_page(hash) && !self.make_certain(hash);
         }
         match self.answer_checked(hash) {
             Some(found) => found,
@@ -229,7 +233,12 @@ impl Reader {
     #[inline]
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K], found: &mut Vec<bool>) {
         found.resize(keys.len(), false);
-        self.contains_batch_by(move |at| keys[at].as_ref(), found);
+        let hasher = self.hasher;
+        if hasher.is_keyed() {
+            return self.contains_batch_by(move |at| keys[at].as_ref(), found);
+        }
+        // Keys that lie in a slice are found with few registers, and are best hashed one by one.
+        self.answer_batch(move |at| hasher.hash_unkeyed(keys[at].as_ref()), found);
     }
 
     /// As [`contains_batch`](Self::contains_batch), for hashes.
@@ -262,7 +271,7 @@ impl Reader {
             }
             self.segments.first.contains_batch(|at| hashes[at], found);
             for (found, &hash) in found.iter_mut().zip(&*hashes) {
-                *found = *found || !self.is_certain(hash);
+                *found = *found || !self.is_on_checked_page(hash) && !self.make_certain(hash);
             }
         }
     }

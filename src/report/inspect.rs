@@ -201,8 +201,8 @@ pub(crate) fn inspect_snapshot(snapshot: Snapshot) -> Inspection {
     let slot_damaged = loaded.other_slot_damaged;
     let (superblock, mut slot) = (loaded.superblock, loaded.slot);
     let journal_records = journal.as_ref().map_or(0, |journal| journal.keys);
-    if superblock.cells == CellKind::Plain {
-        slot.newest_mut().count(journal_records);
+    if let Some(journal) = &journal {
+        journal.count_adds(&mut slot);
     }
     let segments = slot
         .segments

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::file::{Blocks, FilePages, Snapshot, read_table_part, visit_table_until};
 use crate::format::SegmentRecord;
-use crate::geometry::{Layout, SEALED_PAGE_BITS};
+use crate::geometry::{Geometry, Layout, SEALED_PAGE_BITS};
 use crate::plan::{Crowding, LoadLaw, LoadVerdict};
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
@@ -96,15 +96,23 @@ fn loads_of_medium(medium: &dyn ReadMedium) -> Result<Vec<BlockLoads>> {
 }
 
 fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> Result<BlockLoads> {
-    let (counted, law) = if segment.geometry.layout() == Layout::Sealed {
-        let counted = sealed_loads(medium, segment)?;
-        let law = LoadLaw::of_keys(&counted);
-        (counted, law)
+    let counted = if segment.geometry.layout() == Layout::Sealed {
+        sealed_loads(medium, segment)?
     } else {
-        let blocks = Blocks::new(&segment.geometry);
-        let counted = blocks.count(&FilePages::new(medium, index, segment.extent()))?;
-        let law = LoadLaw::new(blocks.rows, blocks.row_cells, &counted);
-        (counted, law)
+        let pages = FilePages::new(medium, index, segment.extent());
+        Blocks::new(&segment.geometry).count(&pages)?
+    };
+    Ok(loads_from(index, &segment.geometry, &counted))
+}
+
+/// What the numbers of blocks of a segment by their ones mean; of a sealed one, those of pages by their
+/// keys.
+pub(crate) fn loads_from(index: usize, geometry: &Geometry, counted: &[u64]) -> BlockLoads {
+    let law = if geometry.layout() == Layout::Sealed {
+        LoadLaw::of_keys(counted)
+    } else {
+        let blocks = Blocks::new(geometry);
+        LoadLaw::new(blocks.rows, blocks.row_cells, counted)
     };
     let total: u64 = counted.iter().sum();
     let bins = law.bins().into_iter().map(|Range { start, end }| LoadBin {
@@ -123,19 +131,19 @@ fn loads_of(medium: &dyn ReadMedium, index: usize, segment: &SegmentRecord) -> R
         let at = bins.partition_point(|bin| bin.last < load).min(bins.len() - 1);
         bins[at].observed += count;
     }
-    Ok(BlockLoads {
+    BlockLoads {
         segment: index,
         blocks: total,
         mean: law.mean(),
         dispersion: law.dispersion(),
-        crowded: law.crowded(&counted),
-        verdict: law.verdict_with(law.crowded(&counted)),
+        crowded: law.crowded(counted),
+        verdict: law.verdict_with(law.crowded(counted)),
         bins,
-    })
+    }
 }
 
 /// How many pages of a sealed segment have how many keys: its page table tells.
-fn sealed_loads(medium: &dyn ReadMedium, segment: &SegmentRecord) -> Result<Vec<u64>> {
+pub(crate) fn sealed_loads(medium: &dyn ReadMedium, segment: &SegmentRecord) -> Result<Vec<u64>> {
     let mut counted = Vec::new();
     visit_table_until(medium, segment, |entry| {
         // A page with more than this many bits cannot be solved: how many more does not matter.

@@ -23,6 +23,7 @@ pub use {
 pub(crate) use {
     explain::{DataPages, explain_medium},
     inspect::inspect_snapshot,
+    loads::{loads_from, sealed_loads},
     verify::verification_of,
 };
 

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::lock::{SharedLock, leads_to};
-use super::{FileMap, Mapping, Medium, Owner, ReadMedium, boot, platform, retry, space};
+use super::{
+    FileMap, Mapping, Medium, Owner, ReadMedium, WriteMedium, boot, platform, retry, space,
+};
 use crate::format::BootId;
 
 /// An open file, and the maps through which it is written.
@@ -141,15 +143,17 @@ impl ReadMedium for FileMedium {
     }
 }
 
+impl WriteMedium for FileMedium {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        platform::write_all_at(self.file(), bytes, offset)
+    }
+}
+
 impl Medium for FileMedium {
     type Map = FileMap;
 
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         platform::read_past_cache(self.file(), bytes, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        platform::write_all_at(self.file(), bytes, offset)
     }
 
     fn fill_holes(&self) -> io::Result<()> {

@@ -33,6 +33,8 @@ mod target;
 mod words;
 
 pub(crate) use bytes::Bytes;
+#[cfg(feature = "digest")]
+pub(crate) use bytes::NewBytes;
 pub(crate) use map::FileMap;
 #[cfg(feature = "files")]
 pub use pending::discard_unfinished;
@@ -114,9 +116,16 @@ pub(crate) trait ReadMedium: Send + Sync {
     }
 }
 
+/// Where a new filter is written, before anyone reads it.
+#[cfg(any(feature = "files", feature = "digest"))]
+pub(crate) trait WriteMedium: ReadMedium {
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+}
+
 /// Where a filter is written.
 #[cfg(feature = "files")]
-pub(crate) trait Medium: ReadMedium {
+pub(crate) trait Medium: WriteMedium {
     /// What mapping a part of it gives.
     type Map: Map;
 
@@ -124,9 +133,6 @@ pub(crate) trait Medium: ReadMedium {
     /// shows, where the system can tell: after a sync that failed the two may differ. Offset and
     /// length are multiples of the page size.
     fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
-
-    /// Writes all of `bytes` at `offset`.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Makes sure that there is space for every byte, also where a copy of the file left holes:
     /// writing to a hole through a map is a signal, not an error, when the disk is full.

@@ -52,6 +52,8 @@ sabotages! {
     NoSalt,
     /// The current page table is overwritten in place.
     TableInPlace,
+    /// A page that both tables are in is written as a whole.
+    SharedTablePage,
     /// Recovery sets the journal's bits before it has checked the pages.
     ReplayBeforeCheck,
     /// Adds are not logged.
@@ -98,6 +100,10 @@ sabotages! {
     CountBeforeLog,
     /// A sync of counters that the journal has no room for is made in parts.
     SplitSync,
+    /// Recovery does not count the keys of the changes of counters that it replays.
+    ForgetReplayedKeys,
+    /// A slot counts keys that came behind its boundary.
+    CountBehindBoundary,
     /// Closing clears the journal before a slot is durable that does without it.
     ClearJournalEarly,
     /// Closing does not wait for the journal to be cleared before the slot that says so.
@@ -116,4 +122,12 @@ sabotages! {
     IgnoreBootId,
     /// Adds for which the journal has no room leave no trace in it.
     NoFullRecord,
+    /// Cells that come as such, and not as keys, leave no trace in the journal.
+    UnloggedUnion,
+    /// The first cell of a delta comes before what it was made from is durable.
+    DeltaBeforeSync,
+    /// The mark of a delta is synced before its cells are set.
+    DeltaMarkEarly,
+    /// The metadata of a delta are set before its cells are durable.
+    DeltaMetadataEarly,
 }

@@ -182,6 +182,7 @@ impl<M: Medium> Engine<M> {
         let start = Instant::now();
         let mut slot = lock(&self.committed).slot.clone();
         slot.newest_mut().count(frozen.adds);
+        self.count_frozen_keys(&mut slot);
         slot.mark = frozen.mark;
         let begun = !sabotage!(self.medium, SaltOfOtherEpoch);
         self.write_tables(tables, &mut slot, &frozen, Proof::Needed)
@@ -200,6 +201,7 @@ impl<M: Medium> Engine<M> {
         let changed = metadata != slot.metadata;
         let slot = Slot { metadata, ..slot.clone() };
         *committed = Committed { slot, changed, frozen_adds: 0 };
+        self.segments.all().for_each(|segment| segment.keys.forget_frozen());
     }
 
     /// A checkpoint with the gate closed, from its boundary to its slot, whether or not there is
@@ -229,6 +231,7 @@ impl<M: Medium> Engine<M> {
         slot.mark = self.mark();
         slot.newest_mut().count(stripes.drain_adds());
         self.segments.all().for_each(Segment::freeze);
+        self.count_frozen_keys(&mut slot);
         let frozen = Frozen {
             epoch: self.journal.epoch(),
             half: slot.epoch % 2,
@@ -355,6 +358,10 @@ impl<M: Medium> Engine<M> {
         }
         record.table_crc = crc;
         record.ones = ones;
+        sabotage!(self.medium, SharedTablePage => {
+            let both = bytes.repeat(2);
+            return self.medium.write_at(&both, record.offset).map_err(Error::io("write the page table"));
+        });
         self.medium
             .write_at(&bytes, record.extent().table(record.table))
             .map_err(Error::io("write the page table"))

@@ -12,7 +12,7 @@ use super::add::Added;
 use super::journal::Span;
 use super::{Engine, Segment, Tables, lock};
 use crate::error::{Error, Result};
-use crate::format::{Change, Epoch, MAX_COUNT, Record, SLOTS_TO_CLOSE, STUCK, Shape, State};
+use crate::format::{Change, Epoch, Record, SLOTS_TO_CLOSE, STUCK, Shape, Slot, State};
 use crate::geometry::{Layout, MAX_ROWS};
 use crate::kernel::counter_place;
 use crate::storage::{Map, Medium, sabotage};
@@ -27,8 +27,6 @@ struct Group {
     /// What has to be applied to the data then, and the epoch that it was logged in.
     changes: Span,
     epoch: Epoch,
-    /// Keys that came less keys that went, by region.
-    keys: Vec<(usize, i64)>,
 }
 
 impl<M: Medium> Engine<M> {
@@ -83,13 +81,13 @@ impl<M: Medium> Engine<M> {
                 let Some(planned) = self.plan_change(hash, region, false) else {
                     unreachable!("counters can always go up")
                 };
-                let held = planned.was_in();
+                let held = planned.change.was_in(planned.rows);
                 if !held && !self.reserve_place() {
                     return Ok(Added::Full);
                 }
                 self.make_change(&planned);
                 if !held {
-                    self.segments.get(region).keys.fetch_add(1, Ordering::Relaxed);
+                    self.segments.get(region).keys.unsynced.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(if held || holder.is_some() { Added::Known } else { Added::New })
             })?;
@@ -120,8 +118,8 @@ impl<M: Medium> Engine<M> {
             let planned = self.plan_change(hash, region, true).ok_or(Error::NotPresent)?;
             self.make_change(&planned);
             let segment = self.segments.get(region);
-            if !planned.is_in() {
-                segment.keys.fetch_sub(1, Ordering::Relaxed);
+            if !planned.change.is_in(planned.rows) {
+                segment.keys.unsynced.fetch_sub(1, Ordering::Relaxed);
                 if self.limit.is_some() && region == self.segments.active().newest {
                     self.filled.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -212,16 +210,8 @@ impl<M: Medium> Engine<M> {
     fn end_counting_group(&self, mark: u64) -> Group {
         let span = self.journal.end_group(mark);
         let changes = self.journal.drain_unapplied(span.records.end);
-        Group { span, changes, epoch: self.journal.epoch(), keys: self.drain_keys() }
-    }
-
-    /// The keys that came and went since the last sync. Called with all stripes held.
-    fn drain_keys(&self) -> Vec<(usize, i64)> {
-        let keys = |region| {
-            let keys = self.segments.get(region).keys.swap(0, Ordering::Relaxed);
-            (region, keys.cast_signed())
-        };
-        self.segments.order().map(keys).collect()
+        self.segments.all().for_each(|segment| segment.keys.end_group());
+        Group { span, changes, epoch: self.journal.epoch() }
     }
 
     /// Makes a group durable, then its changes in the data.
@@ -234,18 +224,15 @@ impl<M: Medium> Engine<M> {
         if !early {
             self.apply_changes(group.epoch, &group.changes);
         }
-        self.count_keys(&group.keys);
         Ok(())
     }
 
-    fn count_keys(&self, keys: &[(usize, i64)]) {
-        let mut committed = lock(&self.committed);
-        for &(region, keys) in keys.iter().filter(|(_, keys)| *keys != 0) {
-            let segments = &mut committed.slot.segments;
-            if let Some(segment) = segments.iter_mut().find(|segment| segment.region == region) {
-                segment.adds = segment.adds.saturating_add_signed(keys).min(MAX_COUNT);
-                committed.changed = true;
-            }
+    /// Counts the keys in front of a boundary in the slot that describes it.
+    pub(super) fn count_frozen_keys(&self, slot: &mut Slot) {
+        for record in &mut slot.segments {
+            let keys = &self.segments.get(record.region).keys;
+            let ahead = sabotage!(self.medium, CountBehindBoundary);
+            record.count_signed(if ahead { keys.synced() } else { keys.frozen() });
         }
     }
 
@@ -316,7 +303,7 @@ impl<M: Medium> Engine<M> {
                 }
             }
             lock(&self.spill).clear();
-            self.count_keys(&self.drain_keys());
+            self.segments.all().for_each(|segment| segment.keys.end_group());
         }
         self.mark.store(mark, Ordering::Release);
         self.commit(tables, &stripes, State::Open, Proof::Needed)
@@ -358,6 +345,18 @@ impl<M: Medium> Engine<M> {
         Ok(())
     }
 
+    /// Of each segment its offset, and how many keys it holds, synced or not.
+    #[cfg(test)]
+    pub(super) fn keys_held(&self) -> Vec<(u64, i64)> {
+        let slot = lock(&self.committed).slot.clone();
+        let held = |record: &crate::format::SegmentRecord| {
+            let keys = &self.segments.get(record.region).keys;
+            let unsynced = keys.unsynced.load(Ordering::Relaxed).cast_signed();
+            (record.offset, record.adds.cast_signed() + keys.synced() + unsynced)
+        };
+        slot.segments.iter().map(held).collect()
+    }
+
     /// Every counter that is not zero: its segment's offset, its address and its value.
     #[cfg(test)]
     pub(super) fn counters(&self, mut see: impl FnMut(u64, u64, u8)) {
@@ -385,16 +384,6 @@ struct PlannedChange {
 }
 
 impl PlannedChange {
-    /// Whether no counter was 0 before.
-    fn was_in(&self) -> bool {
-        (0..self.rows).all(|row| self.change.old(row) > 0)
-    }
-
-    /// Whether no counter is 0 afterwards.
-    fn is_in(&self) -> bool {
-        self.counters().all(|(.., new)| new > 0)
-    }
-
     /// The word of each counter, how far it is shifted in it, and its new value.
     fn counters(&self) -> impl Iterator<Item = (usize, u32, u8)> {
         let counter = |row: u32| {

@@ -65,7 +65,7 @@ use stats::Counters;
 /// What the last slot said.
 pub(crate) struct Committed {
     pub(crate) slot: Slot,
-    /// Metadata or counts differ from those of the last slot written.
+    /// Metadata differ from those of the last slot written.
     changed: bool,
     /// Adds before the boundary of a checkpoint that is under way.
     frozen_adds: u64,
@@ -392,8 +392,9 @@ impl<M: Medium> Engine<M> {
     /// Adds that changed the segments in use, less the keys taken out of them.
     pub(crate) fn adds(&self) -> u64 {
         let committed = lock(&self.committed);
-        let frozen = committed.frozen_adds;
-        committed.slot.adds().saturating_add(frozen).saturating_add(self.stripes.adds())
+        let plain = committed.frozen_adds.saturating_add(self.stripes.adds());
+        let counted = self.segments.all().map(|segment| segment.keys.synced()).sum();
+        committed.slot.adds().saturating_add(plain).saturating_add_signed(counted)
     }
 
     /// The mark that was last synced.

@@ -76,7 +76,7 @@ impl<M: Medium> Engine<M> {
         let kept = &mut committed.slot;
         kept.recoveries = kept.recoveries.saturating_add(1);
         kept.unverifiable_pages = kept.unverifiable_pages.saturating_add(report.pages_unverifiable);
-        self.count_replayed(kept, journal.keys);
+        self.count_replayed(kept, &journal);
         drop(committed);
         self.mark.store(report.mark, Ordering::Release);
         self.stripes.unlock();
@@ -99,13 +99,13 @@ impl<M: Medium> Engine<M> {
         Ok(())
     }
 
-    /// Counts the adds of a replayed journal. Changes of counters tell nothing of keys.
-    pub(super) fn count_replayed(&self, slot: &mut Slot, records: u64) {
-        if self.superblock.cells == CellKind::Plain {
-            let newest = slot.newest_mut();
-            newest.count(records);
-            self.filled.store(newest.adds, Ordering::Relaxed);
+    /// Counts the adds of a replayed journal.
+    pub(super) fn count_replayed(&self, slot: &mut Slot, journal: &JournalContents) {
+        let counting = self.superblock.cells == CellKind::Counting;
+        if !(counting && sabotage!(self.medium, ForgetReplayedKeys)) {
+            journal.count_adds(slot);
         }
+        self.filled.store(slot.newest().adds, Ordering::Relaxed);
     }
 
     /// Writes what the journal says into the data.

@@ -53,7 +53,7 @@ impl<M: Medium> Engine<M> {
             engine.mark.store(journal.mark.unwrap_or(slot.mark), Ordering::Release);
             let mut committed = lock(&engine.committed);
             committed.slot.recoveries = committed.slot.recoveries.saturating_add(1);
-            engine.count_replayed(&mut committed.slot, journal.keys);
+            engine.count_replayed(&mut committed.slot, &journal);
         }
         // For each segment, the pages to be filled.
         let damaged = engine.damaged_pages(&slot, &journal, repaired.records_lost)?;

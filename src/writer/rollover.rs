@@ -251,6 +251,9 @@ impl<M: Medium> Engine<M> {
             slot.file_bytes = file_bytes;
             tables.push(table);
         })?;
+        if let Some(region) = dropped {
+            self.segments.get(region).keys.clear();
+        }
         self.segments.activate(active);
         self.filled.store(0, Ordering::Relaxed);
         if let Some(table) = tables.tables.last() {

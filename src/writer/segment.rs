@@ -1,5 +1,7 @@
 //! The data of one segment, mapped for writing.
 
+use std::sync::atomic::Ordering;
+
 use super::pages::PageStates;
 use super::proof::Effects;
 use crate::error::{Error, Result};
@@ -19,9 +21,53 @@ pub(crate) struct Segment<M: Medium> {
     pub(super) pages: PageStates,
     /// What changes of counters did to the pages, since the last boundary and before it.
     pub(super) effects: Mutex<[Effects; 2]>,
-    /// Keys that came to a counting segment less those that went, since the last sync: as a number
-    /// that wraps.
-    pub(super) keys: AtomicU64,
+    pub(super) keys: KeyCounts,
+}
+
+/// Keys that came to a counting segment less those that went: numbers that wrap. A slot says what
+/// came before its boundary, and no more: what came after that is counted when it is replayed.
+#[derive(Default)]
+pub(super) struct KeyCounts {
+    /// Since the last sync.
+    pub(super) unsynced: AtomicU64,
+    /// In groups that a sync has ended, since the last boundary.
+    synced: AtomicU64,
+    /// In front of a boundary whose slot is not written yet.
+    frozen: AtomicU64,
+}
+
+impl KeyCounts {
+    /// A sync ends a group. Called with all stripes held.
+    pub(super) fn end_group(&self) {
+        let keys = self.unsynced.swap(0, Ordering::Relaxed);
+        self.synced.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    fn freeze(&self) {
+        let keys = self.synced.swap(0, Ordering::Relaxed);
+        self.frozen.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    pub(super) fn frozen(&self) -> i64 {
+        self.frozen.load(Ordering::Relaxed).cast_signed()
+    }
+
+    /// All that was synced since the last slot.
+    pub(super) fn synced(&self) -> i64 {
+        self.frozen().wrapping_add(self.synced.load(Ordering::Relaxed).cast_signed())
+    }
+
+    /// A slot counts what was frozen.
+    pub(super) fn forget_frozen(&self) {
+        self.frozen.store(0, Ordering::Relaxed);
+    }
+
+    /// The segment is no longer listed.
+    pub(super) fn clear(&self) {
+        [&self.unsynced, &self.synced, &self.frozen]
+            .into_iter()
+            .for_each(|keys| keys.store(0, Ordering::Relaxed));
+    }
 }
 
 impl<M: Medium> Segment<M> {
@@ -48,7 +94,7 @@ impl<M: Medium> Segment<M> {
             current,
             pages: PageStates::new(extent.pages, geometry.cell_kind())?,
             effects: Mutex::new(effects),
-            keys: AtomicU64::new(0),
+            keys: KeyCounts::default(),
         })
     }
 
@@ -67,6 +113,7 @@ impl<M: Medium> Segment<M> {
     /// What changed since the last boundary belongs to the checkpoint that is about to be written.
     pub(super) fn freeze(&self) {
         self.pages.freeze();
+        self.keys.freeze();
         let effects = &mut *lock(&self.effects);
         effects[1].clear();
         effects.swap(0, 1);

@@ -1,12 +1,14 @@
 //! Keys that come as bits: another filter's pages, taken into this one.
 
+use std::sync::atomic::Ordering;
+
 use byteorder::{ByteOrder, LittleEndian as Le};
 
 use super::Engine;
 use crate::error::Result;
 use crate::file::PAGE_WORDS;
 use crate::geometry::PAGE_BYTES;
-use crate::storage::{Map, Medium};
+use crate::storage::{Map, Medium, sabotage};
 use crate::sync::stripe_of_thread;
 
 /// What taking bits in did to a page.
@@ -29,7 +31,9 @@ impl<M: Medium> Engine<M> {
         // checkpoint may come between the next line and the bits.
         self.ensure_begun()?;
         let _stripes = self.all_stripes()?;
-        self.journal.stop_logging();
+        if !sabotage!(self.medium, UnloggedUnion) {
+            self.journal.stop_logging();
+        }
         let pages = bytes.chunks_exact(PAGE_BYTES as usize).enumerate();
         Ok(pages
             .map(|(at, page)| self.or_page((first_page as usize + at) * PAGE_WORDS, page))
@@ -58,6 +62,8 @@ impl<M: Medium> Engine<M> {
     pub(crate) fn count_adds(&self, adds: u64) {
         if let Ok(stripe) = self.stripes.hold(stripe_of_thread()) {
             stripe.count(adds);
+            // They take places that a filter which grows, rotates or refuses has.
+            self.filled.fetch_add(adds, Ordering::Relaxed);
         }
     }
 }

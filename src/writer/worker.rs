@@ -34,6 +34,11 @@ impl<M: Medium> Engine<M> {
         lock(&self.tables).frozen.is_some() || self.journal.is_due()
     }
 
+    /// Whether the thread may work for this writer from now on.
+    pub(crate) fn set_background(&self, on: bool) {
+        self.journal.set_silent(!on);
+    }
+
     fn checkpoint_in_background(&self) -> crate::error::Result<()> {
         self.finish_frozen(&mut lock(&self.tables))?;
         if self.journal.is_due() { self.checkpoint() } else { Ok(()) }

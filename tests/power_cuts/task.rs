@@ -1,9 +1,9 @@
 //! What a working process is told: its file, and what must be in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bloomfile::{CellKind, Options};
+use bloomfile::{CellKind, Filter, Key, Options, ReadOptions, Reader};
 
 use crate::ledger::{THREADS, Told};
 
@@ -25,7 +25,10 @@ const ROTATE_AFTER: u64 = 1_500;
 impl Kind {
     /// Files of a few dozen pages, with journals that are full every few hundred adds.
     pub(crate) fn options(self) -> Options {
-        let options = Options::new().false_positive_rate(0.001).journal_bytes(16 << 10);
+        let mut options = Options::new().false_positive_rate(0.001).journal_bytes(16 << 10);
+        if let Some(secret) = self.secret() {
+            options = options.key(&secret);
+        }
         match self {
             Kind::Plain => options.capacity(60_000),
             Kind::Counting => options.capacity(30_000).kind(CellKind::Counting),
@@ -33,6 +36,26 @@ impl Kind {
             Kind::Rotating => {
                 options.capacity(2_000).generations(GENERATIONS).rotate_after(ROTATE_AFTER)
             }
+        }
+    }
+
+    /// The secret of the files of a kind: some are keyed, and the others not.
+    fn secret(self) -> Option<Key> {
+        let keyed = matches!(self, Kind::Counting | Kind::Growing);
+        keyed.then(|| Key::from_bytes(*b"a secret of cuts"))
+    }
+
+    pub(crate) fn open(self, path: &Path) -> bloomfile::Result<Filter> {
+        match self.secret() {
+            Some(secret) => Filter::open_with_key(path, &secret),
+            None => Filter::open(path),
+        }
+    }
+
+    pub(crate) fn open_to_read(self, path: &Path) -> bloomfile::Result<Reader> {
+        match self.secret() {
+            Some(secret) => ReadOptions::new().key(&secret).open(path),
+            None => Reader::open(path),
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::thread::Scope;
 use std::time::Duration;
 
-use bloomfile::{Error, Filter, Reader, report::verify};
+use bloomfile::{Error, Filter, report::verify};
 
 use crate::boot::{boot, die_with_parent, extents};
 use crate::ledger::{Ledger, Phase, THREADS};
@@ -94,11 +94,11 @@ fn examine(task: &Task, ledger: &Ledger, random: &mut Random) -> Result<Filter, 
     if !verification.pages_damaged.is_empty() {
         return Err(format!("pages are damaged: {verification:?}"));
     }
-    let reader = Reader::open(path).map_err(failed("open to read"))?;
+    let reader = task.kind.open_to_read(path).map_err(failed("open to read"))?;
     check_keys(task, |key| reader.contains(key)).map_err(|wrong| format!("reader: {wrong}"))?;
     drop(reader);
 
-    let filter = Filter::open(path).map_err(failed("open"))?;
+    let filter = task.kind.open(path).map_err(failed("open"))?;
     ledger.enter(Phase::Examining);
     ledger.file_exists();
     if let Some(recovery) = filter.recovery() {
@@ -115,7 +115,7 @@ fn examine(task: &Task, ledger: &Ledger, random: &mut Random) -> Result<Filter, 
         return Ok(filter);
     }
     close_and_verify(filter, task)?;
-    let filter = Filter::open(path).map_err(failed("open again"))?;
+    let filter = task.kind.open(path).map_err(failed("open again"))?;
     check_keys(task, |key| filter.contains(key)).map_err(|wrong| format!("closed: {wrong}"))?;
     if filter.mark() != mark {
         return Err(format!("the mark was {mark}, after a close it is {}", filter.mark()));

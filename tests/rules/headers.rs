@@ -26,8 +26,8 @@ fn f2_and_f3_and_f28_and_f29_where_things_are() {
         let file_bytes = number(&bytes, "slot", slot, "file_bytes") as usize;
         assert_eq!(extents.len() as u64, number(&bytes, "slot", slot, "segment_count"), "{name}");
         assert_eq!(file_bytes, bytes.len(), "{name}");
-        for part in parts(&bytes) {
-            for start in [part.table, part.data] {
+        for (part, (offset, _)) in parts(&bytes).into_iter().zip(&extents) {
+            for start in [*offset, part.data] {
                 assert!(start.is_multiple_of(PAGE), "{name}: {start}");
             }
         }

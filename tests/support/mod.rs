@@ -110,10 +110,10 @@ pub(crate) fn segment(bytes: &[u8]) -> Segment {
         read(bytes, record + field.offset, field.size) as usize
     };
     let offset = at("offset");
-    // The data pages and two tables of 8 bytes for each, in whole pages, fill the rest.
+    // The data pages and two tables of 8 bytes for each fill the rest.
     let rest = bytes.len() - offset;
-    let table_bytes = (1..)
-        .map(|pages| pages * PAGE)
+    let table_bytes = std::iter::once(PAGE / 2)
+        .chain((1..).map(|pages| pages * PAGE))
         .find(|table_bytes| (rest - 2 * table_bytes) / PAGE * 8 <= *table_bytes)
         .unwrap();
     let table = at("table");
@@ -178,7 +178,12 @@ pub(crate) struct Part {
     pub(crate) rows: usize,
 }
 
-/// All segments of a sound file, by F-56 and F-57.
+/// Length of a page table (F-5).
+pub(crate) fn table_bytes(pages: usize) -> usize {
+    if pages <= 256 { 2_048 } else { (8 * pages).next_multiple_of(PAGE) }
+}
+
+/// All segments of a sound file, by F-5, F-56 and F-57.
 pub(crate) fn parts(bytes: &[u8]) -> Vec<Part> {
     let slot = newest_slot(bytes);
     let number = |structure: &str, start: usize, name: &str| {
@@ -199,7 +204,7 @@ pub(crate) fn parts(bytes: &[u8]) -> Vec<Part> {
             _ => 512,
         };
         let pages = (at("blocks") * span * cell_bits).div_ceil(8 * PAGE);
-        let table_bytes = (8 * pages).next_multiple_of(PAGE);
+        let table_bytes = table_bytes(pages);
         let offset = at("offset");
         Part {
             record,

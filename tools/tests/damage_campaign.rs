@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bloomfile::{
-    CellKind, Filter, Options, ReadOptions, Reader,
+    CellKind, Filter, Key, Options, ReadOptions, Reader,
     geometry::Geometry,
     ops::{SetOperation, repair},
     reader::Access,
@@ -91,13 +91,15 @@ struct Subject {
     last: u64,
     /// Records of the journal since the checkpoint; behind them stand some from before it.
     records: usize,
+    /// Of a keyed file.
+    secret: Option<Key>,
     folder: TempDir,
     /// The writer of a live file, which is at [`path`](Self::path).
     writer: Option<Filter>,
 }
 
 impl Subject {
-    fn new(kind: &'static str, options: &Options, state: State) -> Self {
+    fn new(kind: &'static str, options: &Options, state: State, secret: Option<Key>) -> Self {
         let memory = Path::new("/dev/shm");
         let folder =
             if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
@@ -143,13 +145,42 @@ impl Subject {
                 power_cut(&before, &mut bytes, state == State::TornPowerCut);
             }
         }
-        let subject =
-            Subject { kind, state, bytes, synced, checkpointed, last, records, folder, writer };
+        if let Some(secret) = &secret {
+            secret.write_new_file(folder.path().join("key")).unwrap();
+        }
+        let subject = Subject {
+            kind,
+            state,
+            bytes,
+            synced,
+            checkpointed,
+            last,
+            records,
+            secret,
+            folder,
+            writer,
+        };
         if state != State::Live {
             subject.restore();
         }
-        assert_eq!(subject.denied(&Reader::open(subject.path()).unwrap()), [] as [u64; 0]);
+        let opened = subject.options().open(subject.path()).unwrap();
+        assert_eq!(subject.denied(&opened), [] as [u64; 0]);
         subject
+    }
+
+    /// What it is opened with to be read.
+    fn options(&self) -> ReadOptions {
+        match &self.secret {
+            Some(secret) => ReadOptions::new().key(secret),
+            None => ReadOptions::new(),
+        }
+    }
+
+    fn open_to_write(&self, path: &Path) -> bloomfile::Result<Filter> {
+        match &self.secret {
+            Some(secret) => Filter::open_with_key(path, secret),
+            None => Filter::open(path),
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -354,9 +385,9 @@ fn is_called_sound(subject: &Subject) -> bool {
 
 fn through_readers(subject: &Subject, damage: Damage, tally: &mut Tally) {
     let path = subject.path();
-    let plain = ReadOptions::new();
-    let memory = ReadOptions::new().access(Access::Memory);
-    let strict = ReadOptions::new().verify(true);
+    let plain = subject.options();
+    let memory = subject.options().access(Access::Memory);
+    let strict = subject.options().verify(true);
     for (name, options) in [("reader", plain), ("in memory", memory), ("strict", strict)] {
         match options.open(&path) {
             Ok(reader) => {
@@ -375,9 +406,9 @@ fn through_readers(subject: &Subject, damage: Damage, tally: &mut Tally) {
 /// What writers, repair and merges make of the file; each gets a copy.
 fn through_writers(subject: &Subject, damage: Damage, tally: &mut Tally) {
     let (path, copy) = (subject.path(), subject.at("copy"));
-    let opened = |path: &Path| ReadOptions::new().verify(true).open(path).unwrap();
+    let opened = |path: &Path| subject.options().verify(true).open(path).unwrap();
     std::fs::copy(&path, &copy).unwrap();
-    if let Ok(filter) = Filter::open(&copy) {
+    if let Ok(filter) = subject.open_to_write(&copy) {
         filter.add(b"another").unwrap();
         filter.close().unwrap();
         tally.judge(subject, damage, "written", &subject.denied(&opened(&copy)));
@@ -415,9 +446,11 @@ fn through_the_command(subject: &Subject, damage: Damage, tally: &mut Tally) {
     let keys: String = (0..subject.synced).map(|number| key(number) + "\n").collect();
     let path = |name: &str| subject.at(name).to_str().unwrap().to_owned();
     let (file, copy, merged) = (path("subject"), path("copy"), path("merged"));
+    let key_path = path("key");
+    let key_file = if subject.secret.is_some() { &["--key-file", &key_path][..] } else { &[] };
     // The keys that it denies; none if it reports an error.
     let denied = |file: &str| -> Vec<u64> {
-        let (status, text) = run(&["check", file, "-v"], &keys);
+        let (status, text) = run(&[&["check", file, "-v"], key_file].concat(), &keys);
         assert!((0..=2).contains(&status), "{damage:?}: exit {status}");
         let number = |line: &str| line.strip_prefix("key-").unwrap().parse().unwrap();
         if status == 2 { Vec::new() } else { text.lines().map(number).collect() }
@@ -425,13 +458,16 @@ fn through_the_command(subject: &Subject, damage: Damage, tally: &mut Tally) {
     tally.judge(subject, damage, "check", &denied(&file));
     let (status, _) = run(&["verify", &file], "");
     if status == 0 {
-        let reader = Reader::open(&file).unwrap();
+        let reader = subject.options().open(&file).unwrap();
         tally.judge(subject, damage, "verify", &subject.denied(&reader));
     }
-    let ways = [("add", &["add", &copy, "another"][..]), ("repair", &["repair", &copy])];
+    let ways = [
+        ("add", [&["add", &copy, "another"], key_file].concat()),
+        ("repair", vec!["repair", &copy]),
+    ];
     for (way, arguments) in ways {
         std::fs::copy(&file, &copy).unwrap();
-        if run(arguments, "").0 == 0 {
+        if run(&arguments, "").0 == 0 {
             tally.judge(subject, damage, way, &denied(&copy));
         }
     }
@@ -442,8 +478,14 @@ fn through_the_command(subject: &Subject, damage: Damage, tally: &mut Tally) {
 
 fn campaign(state: State) {
     let (mut tallies, mut failures) = (BTreeMap::new(), BTreeMap::<_, Vec<String>>::new());
-    for (kind, options) in kinds() {
-        let subject = Subject::new(kind, &options, state);
+    for (number, (kind, mut options)) in kinds().into_iter().enumerate() {
+        // Every other kind is keyed, in every other state those that are not in the one before.
+        let secret = Key::from_bytes(*b"a secret in harm");
+        let secret = (number + state as usize).is_multiple_of(2).then_some(secret);
+        if let Some(secret) = &secret {
+            options = options.key(secret);
+        }
+        let subject = Subject::new(kind, &options, state, secret);
         options.clone().replace(true).create(subject.at("empty")).unwrap().close().unwrap();
         let mut tally = Tally::default();
         for (number, damage) in Damage::all(subject.bytes.len(), state).into_iter().enumerate() {

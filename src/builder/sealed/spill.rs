@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::pages::{Regions, shares, sort_shares};
 use crate::error::{Error, Result};
 use crate::sealed::page_of;
-use crate::storage::{FileMedium, Medium, ReadMedium};
+use crate::storage::{FileMedium, ReadMedium, WriteMedium};
 
 /// Parts of a run.
 pub(super) const PARTS: u64 = 1 << 10;

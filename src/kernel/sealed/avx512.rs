@@ -33,7 +33,14 @@ pub(super) fn band(
     system: &mut System,
 ) -> bool {
     banding::prepare(values, below, shape, bends, &mut system.keys);
-    sweep(&system.keys, &mut system.slots, shape.slots())
+    let (keys, slots) = (&system.keys, &mut system.slots);
+    // No more bits of fingerprints than the page has columns.
+    match shape.columns_of(shape.blocks() - 1).div_ceil(8) {
+        0 | 1 => sweep::<1>(keys, slots, shape.slots()),
+        2 => sweep::<2>(keys, slots, shape.slots()),
+        3 => sweep::<3>(keys, slots, shape.slots()),
+        _ => sweep::<4>(keys, slots, shape.slots()),
+    }
 }
 
 kernel_functions!(#[target_feature(
@@ -45,12 +52,12 @@ kernel_functions!(#[target_feature(
 ///
 /// More than 64 never wait: those that do have coefficients in the next 64 slots only, and more than
 /// 64 rows of that length depend on one another.
-struct Waiting {
+struct Waiting<const BYTES: usize> {
     /// Coefficients, of 64 slots. The first register has the slot that is visited and others of its
     /// group of eight: the ones before it are those of the group 64 slots on.
     slots: [__m512i; 8],
-    /// Fingerprints: lane k has bit k of them.
-    bits: [__m512i; 4],
+    /// Fingerprints, as many bytes of them as are needed: lane k has bit k of them.
+    bits: [__m512i; BYTES],
     /// One bit for each equation that could wait and does not.
     free: u64,
 }
@@ -60,9 +67,13 @@ struct Waiting {
 /// instructions however many they are.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-fn sweep(keys: &[Equation], taken: &mut [Equation; SLOTS], slots: usize) -> bool {
+fn sweep<const BYTES: usize>(
+    keys: &[Equation],
+    taken: &mut [Equation; SLOTS],
+    slots: usize,
+) -> bool {
     let zero = _mm512_setzero_si512();
-    let mut waiting = Waiting { slots: [zero; 8], bits: [zero; 4], free: u64::MAX };
+    let mut waiting = Waiting::<BYTES> { slots: [zero; 8], bits: [zero; BYTES], free: u64::MAX };
     let mut keys = keys.iter();
     let mut key = keys.next();
     for (group, taken) in taken[..slots].chunks_exact_mut(8).enumerate() {
@@ -87,7 +98,7 @@ fn sweep(keys: &[Equation], taken: &mut [Equation; SLOTS], slots: usize) -> bool
 /// Lets an equation that starts at a lane of the group wait, as the first one that is free.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-fn add(waiting: &mut Waiting, equation: &Equation, lane: u32) {
+fn add<const BYTES: usize>(waiting: &mut Waiting<BYTES>, equation: &Equation, lane: u32) {
     let bit = waiting.free & waiting.free.wrapping_neg();
     waiting.free ^= bit;
     let bit = _mm512_set1_epi64(bit.cast_signed());
@@ -105,7 +116,7 @@ fn add(waiting: &mut Waiting, equation: &Equation, lane: u32) {
 /// of them: to itself too, which leaves nothing of it. If there is none, nothing changes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-fn eliminate(waiting: &mut Waiting, lane: u32) -> Equation {
+fn eliminate<const BYTES: usize>(waiting: &mut Waiting<BYTES>, lane: u32) -> Equation {
     // In every lane.
     let there = _mm512_permutexvar_epi64(_mm512_set1_epi64(lane.into()), waiting.slots[0]);
     let first = _mm512_and_si512(there, _mm512_sub_epi64(_mm512_setzero_si512(), there));
@@ -128,7 +139,7 @@ fn eliminate(waiting: &mut Waiting, lane: u32) -> Equation {
 /// Whether an equation waits that has no coefficients left.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-fn depends(waiting: &Waiting) -> bool {
+fn depends<const BYTES: usize>(waiting: &Waiting<BYTES>) -> bool {
     let any = waiting.slots.iter().fold(_mm512_setzero_si512(), |a, &b| _mm512_or_si512(a, b));
     let any = _mm512_reduce_or_epi64(any).cast_unsigned();
     any | waiting.free != u64::MAX

@@ -6,22 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::page_bytes;
 use super::read::Chunks;
 use crate::error::{Error, Result};
-use crate::file::{has_stray_bits, split_on_all_cores};
+use crate::file::{has_stray_bits, split_on_all_cores, write_pages};
 use crate::format::{CHUNK_PAGES, DeltaHeader, NewSegment, PageEntry, apply_chunk};
 use crate::geometry::CellKind;
-use crate::ops::derive::write_pages;
 use crate::ops::digest::{ContentHasher, Digest, GROUP_BYTES, GroupDigest, digest_groups};
 use crate::ops::source::{PAGE, Source};
 use crate::ops::stream::{Listener, Progress};
-use crate::storage::FileMedium;
+use crate::storage::WriteMedium;
 
 /// Writes the data and page tables of the file that a header describes, and tells the digest of what it
 /// wrote.
-pub(super) fn rebuild(
+pub(super) fn rebuild<M: WriteMedium>(
     header: &DeltaHeader,
     old: &[Source<'_>],
-    chunks: &Chunks,
-    medium: &FileMedium,
+    chunks: &Chunks<'_>,
+    medium: &M,
     listener: Listener<'_>,
 ) -> Result<Digest> {
     let total: u64 = header.new.iter().map(|segment| segment.record.geometry.pages()).sum();
@@ -51,15 +50,15 @@ pub(super) fn rebuild(
 }
 
 /// A segment that is being made.
-struct Task<'a> {
+struct Task<'a, M> {
     index: usize,
     segment: &'a NewSegment,
     base: Option<&'a Source<'a>>,
-    chunks: &'a Chunks,
-    medium: &'a FileMedium,
+    chunks: &'a Chunks<'a>,
+    medium: &'a M,
 }
 
-impl Task<'_> {
+impl<M: WriteMedium> Task<'_, M> {
     /// Makes the pages of one chunk, and tells how many they are.
     fn chunk(&self, chunk: u64, bytes: &mut Vec<u8>, groups: &mut Vec<GroupDigest>) -> Result<u64> {
         let geometry = &self.segment.record.geometry;

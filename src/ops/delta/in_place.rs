@@ -12,7 +12,7 @@ use crate::format::{CHUNK_PAGES, DeltaHeader, Superblock, apply_chunk};
 use crate::geometry::{CellKind, Geometry};
 use crate::ops::digest::{ContentHasher, Digest, GroupDigest, digest_groups};
 use crate::ops::source::PAGE;
-use crate::storage::{Map, Medium};
+use crate::storage::{Map, Medium, sabotage};
 use crate::writer::Engine;
 
 /// Pages that are changed at once: adds of other threads wait for so long.
@@ -33,10 +33,20 @@ pub(crate) fn apply_in_place<M: Medium>(engine: &Engine<M>, path: &Path) -> Resu
     refuse_unless_it_fits(engine, &delta.header)?;
     let task = Task { engine, delta: &delta, geometry: delta.header.new[0].record.geometry };
     task.check().map_err(blame)?;
-    task.set_cells().map_err(blame)?;
     let header = &delta.header;
-    engine.replace_metadata(header.metadata.clone())?;
+    sabotage!(engine.medium(), DeltaMarkEarly => engine.sync(Some(header.mark))?);
+    // What the delta was made from is durable before its first cell is: a power cut that took adds
+    // which were not synced, and left some of the delta, would leave what it does not apply to.
+    if !sabotage!(engine.medium(), DeltaBeforeSync) {
+        engine.sync(None)?;
+    }
+    task.set_cells().map_err(blame)?;
     engine.count_adds(header.new[0].record.adds.saturating_sub(engine.adds()));
+    // The slot of a checkpoint that was under way would tell the metadata before the cells are there.
+    if !sabotage!(engine.medium(), DeltaMetadataEarly) {
+        engine.checkpoint()?;
+    }
+    engine.replace_metadata(header.metadata.clone())?;
     engine.sync(Some(header.mark))?;
     engine.checkpoint()?;
     Ok(DeltaSummary::of(header, slot.file_bytes, delta.chunks.of_pages()))
@@ -91,7 +101,7 @@ fn refuse_unless_it_fits<M: Medium>(engine: &Engine<M>, header: &DeltaHeader) ->
 /// A delta on its way into a filter.
 struct Task<'a, M: Medium> {
     engine: &'a Engine<M>,
-    delta: &'a DeltaFile,
+    delta: &'a DeltaFile<'a>,
     geometry: Geometry,
 }
 

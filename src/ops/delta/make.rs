@@ -12,7 +12,7 @@ use crate::format::{
 use crate::ops::digest::{ContentHasher, GROUP_BYTES, GROUP_PAGES, GroupDigest, digest_groups};
 use crate::ops::source::{PAGE, Source};
 use crate::ops::stream::{Listener, Progress};
-use crate::storage::{Medium, PendingFile, Target};
+use crate::storage::{PendingFile, Target, WriteMedium};
 
 /// Chunks that are coded before what came of them is written: on all cores, in bounded memory.
 const CHUNKS_AT_ONCE: u64 = 32;

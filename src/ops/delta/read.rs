@@ -1,24 +1,26 @@
 //! Reading a delta: its header, and where its chunks are.
 
+#[cfg(feature = "files")]
 use std::path::Path;
 
-use super::open_to_read;
 use crate::error::{Error, Result};
 use crate::file::split_on_all_cores;
 use crate::format::{
     CHUNK_HEAD_BYTES, CHUNK_PAGES, ChunkHead, DeltaForm, DeltaHeader, FIRST_BYTES,
 };
-use crate::storage::{FileMedium, ReadMedium};
+use crate::storage::ReadMedium;
+#[cfg(feature = "files")]
+use crate::storage::open_to_read;
 
 /// A delta that is being read.
-pub(super) struct DeltaFile {
+pub(super) struct DeltaFile<'a> {
     pub(super) header: DeltaHeader,
-    pub(super) chunks: Chunks,
+    pub(super) chunks: Chunks<'a>,
 }
 
 /// The chunks of a delta.
-pub(super) struct Chunks {
-    medium: Option<FileMedium>,
+pub(super) struct Chunks<'a> {
+    medium: Option<Box<dyn ReadMedium + 'a>>,
     /// In the order of segments and numbers.
     all: Vec<Chunk>,
 }
@@ -34,24 +36,29 @@ fn damaged(reason: &str) -> Error {
     Error::DamagedDelta { reason: reason.into() }
 }
 
-fn read<const N: usize>(medium: &FileMedium, offset: u64) -> Result<[u8; N]> {
+fn read<const N: usize>(medium: &dyn ReadMedium, offset: u64) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     medium.read_at(&mut bytes, offset).map_err(Error::io("read the delta"))?;
     Ok(bytes)
 }
 
-impl DeltaFile {
-    /// Reads the header and finds the chunks. Memory is taken for those that are really there.
+impl<'a> DeltaFile<'a> {
+    #[cfg(feature = "files")]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let medium = open_to_read(path).map_err(|error| match error {
             Error::NotABloomfile { kind } => Error::NotADelta { kind },
             error => error,
         })?;
+        Self::read(Box::new(medium))
+    }
+
+    /// Reads the header and finds the chunks. Memory is taken for those that are really there.
+    pub(super) fn read(medium: Box<dyn ReadMedium + 'a>) -> Result<Self> {
         let length = medium.length().map_err(Error::io("read the delta"))?;
         if length < FIRST_BYTES as u64 {
             return Err(Error::NotADelta { kind: format!("it has {length} bytes") });
         }
-        let header_bytes = DeltaHeader::length(&read::<FIRST_BYTES>(&medium, 0)?)?;
+        let header_bytes = DeltaHeader::length(&read::<FIRST_BYTES>(&*medium, 0)?)?;
         if length < header_bytes as u64 {
             return Err(damaged("it was cut short"));
         }
@@ -67,19 +74,20 @@ impl DeltaFile {
     }
 }
 
-impl Chunks {
+impl<'a> Chunks<'a> {
     /// No chunk at all.
+    #[cfg(feature = "files")]
     pub(super) fn none() -> Self {
         Chunks { medium: None, all: Vec::new() }
     }
 
-    fn find(medium: FileMedium, header: &DeltaHeader, mut at: u64) -> Result<Self> {
+    fn find(medium: Box<dyn ReadMedium + 'a>, header: &DeltaHeader, mut at: u64) -> Result<Self> {
         let mut all: Vec<Chunk> = Vec::new();
         while at < header.delta_bytes {
             if header.delta_bytes - at < CHUNK_HEAD_BYTES as u64 {
                 return Err(damaged("it ends inside a chunk"));
             }
-            let bytes = read(&medium, at)?;
+            let bytes = read(&*medium, at)?;
             let head = ChunkHead::decode(&bytes, header.superblock.cells)?;
             let offset = at + CHUNK_HEAD_BYTES as u64;
             at = offset + u64::from(head.length);

@@ -1,14 +1,14 @@
 //! Page tables and data.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::headers::Parameters;
 use super::{DataPages, Detail, Explainer, Verification, Walk, span};
 use crate::error::Error;
 use crate::file::{Health, JournalContents, PageJudge, Verdict};
 use crate::format::{
-    ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, table_bytes,
-    validate_extents,
+    ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, validate_extents,
 };
 use crate::geometry::{CellKind, PAGE_BYTES};
 use crate::hash::Crc;
@@ -81,10 +81,9 @@ impl Explainer<'_> {
     }
 
     fn tables(&mut self, index: usize, segment: &SegmentRecord, extent: Extent) -> Walk {
-        let length = table_bytes(extent.pages);
         let used = extent.pages * ENTRY_BYTES as u64;
         for which in [0, 1] {
-            let start = extent.table(which);
+            let Range { start, end } = extent.table_range(which);
             let (role, note) = if which == segment.table {
                 ("counts", self.table_verdict(segment, extent)?.1)
             } else {
@@ -100,8 +99,9 @@ impl Explainer<'_> {
                 }
                 Detail::Everything => self.entries(&name, start, extent.pages)?,
             }
-            let padding = entries.end..start.saturating_add(length);
-            self.tell(padding, name, "padding", "zeros", "up to whole pages (F-5)")?;
+            let half = end.saturating_sub(start) < PAGE_BYTES;
+            let note = if half { "up to half a page (F-5)" } else { "up to whole pages (F-5)" };
+            self.tell(entries.end..end, name, "padding", "zeros", note)?;
         }
         Ok(())
     }
@@ -110,8 +110,8 @@ impl Explainer<'_> {
     ///
     /// Ends at the first entry that no page can have: a table may be a hole of any length (F-39).
     fn table_verdict(&self, segment: &SegmentRecord, extent: Extent) -> Walk<(bool, String)> {
-        let start = extent.table(segment.table);
-        let length = table_bytes(extent.pages);
+        let Range { start, end } = extent.table_range(segment.table);
+        let length = end - start;
         let mut crc = Crc::new();
         let mut bytes = vec![0; (CHUNK_PAGES * PAGE_BYTES).min(length) as usize];
         let mut pages = 0..extent.pages;
@@ -150,7 +150,7 @@ impl Explainer<'_> {
         while first < pages {
             let offset = start + first * ENTRY_BYTES as u64;
             let data = self.medium.data_from(offset).map_err(Error::io("read the file"))?;
-            let hole = ((data - offset) / PAGE_BYTES * per_read).min(pages - first);
+            let hole = ((data - offset) / ENTRY_BYTES as u64).min(pages - first);
             if hole > 0 {
                 let end = offset + hole * ENTRY_BYTES as u64;
                 let field = format!("entries {}", span(first, hole));

@@ -20,7 +20,7 @@ mod state;
 
 pub(crate) use choices::{Choices, Keep};
 
-use super::{Map, Mapping, Medium, ReadMedium, Sabotage, Words};
+use super::{Map, Mapping, Medium, ReadMedium, Sabotage, Words, WriteMedium};
 use state::State;
 
 use crate::format::{BootId, COUNTING, GROWING};
@@ -218,22 +218,7 @@ impl ReadMedium for SimulatedMedium {
     }
 }
 
-impl Medium for SimulatedMedium {
-    type Map = SimulatedMap;
-
-    fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.read_at(bytes, offset)?;
-        let state = self.device.state();
-        let dirty = state.dirty_pages();
-        for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
-            let at = offset as usize / 8 + at;
-            if !dirty.contains(&(at / PAGE_WORDS)) {
-                word.copy_from_slice(&state.disk[at].to_ne_bytes());
-            }
-        }
-        Ok(())
-    }
-
+impl WriteMedium for SimulatedMedium {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         assert!(offset.is_multiple_of(512) && bytes.len().is_multiple_of(512));
         if self.device.state().call() {
@@ -252,6 +237,23 @@ impl Medium for SimulatedMedium {
             self.device.state().sectors.entry(sector_number).or_default().push(words);
         }
         self.device.changed();
+        Ok(())
+    }
+}
+
+impl Medium for SimulatedMedium {
+    type Map = SimulatedMap;
+
+    fn read_past_cache(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_at(bytes, offset)?;
+        let state = self.device.state();
+        let dirty = state.dirty_pages();
+        for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
+            let at = offset as usize / 8 + at;
+            if !dirty.contains(&(at / PAGE_WORDS)) {
+                word.copy_from_slice(&state.disk[at].to_ne_bytes());
+            }
+        }
         Ok(())
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Journal<M: Medium> {
     used_full: [AtomicBool; 2],
     /// Wakes the background; there may be none.
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// The background is to be left alone.
+    is_silent: AtomicBool,
 }
 
 /// Alone on its cache lines: what one thread writes must not share one with what others read.
@@ -116,6 +118,7 @@ impl<M: Medium> Journal<M> {
             used: [used; 2].map(AtomicU64::new),
             used_full: [open; 2].map(AtomicBool::new),
             bell: OnceLock::new(),
+            is_silent: AtomicBool::new(false),
         })
     }
 
@@ -233,14 +236,19 @@ impl<M: Medium> Journal<M> {
         let _ = self.bell.set(bell);
     }
 
+    /// Whether the background is left alone from now on.
+    pub(super) fn set_silent(&self, silent: bool) {
+        self.is_silent.store(silent, Ordering::Relaxed);
+    }
+
     /// Wakes the background; false if there is none.
     pub(super) fn ring(&self) -> bool {
         match self.bell.get() {
-            Some(bell) => {
+            Some(bell) if !self.is_silent.load(Ordering::Relaxed) => {
                 bell();
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 

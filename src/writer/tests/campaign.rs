@@ -28,6 +28,8 @@ pub(super) struct Outcome {
     /// Damages of which could be said only that the page is not verifiable.
     pub(super) unverifiable: u64,
     pub(super) keys_checked: u64,
+    #[cfg(feature = "digest")]
+    pub(super) deltas: super::deltas::Counts,
     /// The first thing that was not as it must be.
     pub(super) failure: Option<String>,
 }
@@ -37,17 +39,33 @@ pub(super) struct Outcome {
 pub(super) struct Kind {
     pub(super) cells: CellKind,
     pub(super) shape: Shape,
+    /// Whether deltas are taken in.
+    #[cfg(feature = "digest")]
+    pub(super) deltas: bool,
 }
 
 impl Kind {
-    pub(super) const PLAIN: Kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
-    pub(super) const GROWING: Kind = Kind { cells: CellKind::Plain, shape: Shape::Growing };
-    pub(super) const ROTATING: Kind = Kind { cells: CellKind::Plain, shape: Shape::Rotating(2) };
-    pub(super) const COUNTING: Kind = Kind { cells: CellKind::Counting, shape: Shape::Fixed };
-    pub(super) const COUNTING_GROWING: Kind =
-        Kind { cells: CellKind::Counting, shape: Shape::Growing };
-    pub(super) const COUNTING_ROTATING: Kind =
-        Kind { cells: CellKind::Counting, shape: Shape::Rotating(3) };
+    pub(super) const PLAIN: Kind = Kind::new(CellKind::Plain, Shape::Fixed);
+    pub(super) const GROWING: Kind = Kind::new(CellKind::Plain, Shape::Growing);
+    pub(super) const ROTATING: Kind = Kind::new(CellKind::Plain, Shape::Rotating(2));
+    pub(super) const COUNTING: Kind = Kind::new(CellKind::Counting, Shape::Fixed);
+    pub(super) const COUNTING_GROWING: Kind = Kind::new(CellKind::Counting, Shape::Growing);
+    pub(super) const COUNTING_ROTATING: Kind = Kind::new(CellKind::Counting, Shape::Rotating(3));
+
+    pub(super) const fn new(cells: CellKind, shape: Shape) -> Self {
+        Kind {
+            cells,
+            shape,
+            #[cfg(feature = "digest")]
+            deltas: false,
+        }
+    }
+
+    /// The same, of filters that take deltas in.
+    #[cfg(feature = "digest")]
+    pub(super) const fn with_deltas(self) -> Self {
+        Kind { deltas: true, ..self }
+    }
 }
 
 /// What the user was told: what a crash must not take back.
@@ -68,6 +86,9 @@ pub(super) struct Told {
     pub(super) marks: Vec<u64>,
     /// Adds of this epoch are more than the journal holds, so that kills need not be exact.
     pub(super) overflowed: bool,
+    /// A delta that is being taken in.
+    #[cfg(feature = "digest")]
+    pub(super) delta: Option<Arc<super::deltas::Delta>>,
 }
 
 /// Shared by the history and the hook that watches its disk.
@@ -127,7 +148,7 @@ impl Campaign {
             || self.outcome.power_cuts + self.outcome.kills >= self.crashes
     }
 
-    fn fail(&mut self, failure: String) {
+    pub(super) fn fail(&mut self, failure: String) {
         let seen = format!("history {}: {failure}", self.outcome.histories);
         self.outcome.failure.get_or_insert(seen);
     }
@@ -168,50 +189,58 @@ impl Campaign {
     /// Opens what a crash left and holds it against what the user was told.
     fn survive(&mut self, image: Image, exact: bool, depth: u32) -> Result<(), String> {
         let medium = SimulatedMedium::new(image, self.sabotage);
-        if depth < 2 {
-            // The recovery is watched by a campaign of its own, with the same promises to keep.
-            let inner = Arc::new(Mutex::new(Campaign {
-                outcome: Outcome::default(),
-                told: self.told.clone(),
-                choices: Choices::new(self.choices.word()),
-                crashes: 2,
-                sabotage: self.sabotage,
-                pace: 1,
-            }));
-            watch(&medium, &inner, depth + 1);
-            let engine = Engine::open(medium.clone());
-            medium.watch(None);
-            let inner = lock(&inner).outcome.clone();
-            self.outcome.power_cuts += inner.power_cuts;
-            self.outcome.kills += inner.kills;
-            self.outcome.nested += inner.nested;
-            self.outcome.keys_checked += inner.keys_checked;
-            self.outcome.damaged += inner.damaged;
-            self.outcome.damaged_in_boot += inner.damaged_in_boot;
-            self.outcome.unverifiable += inner.unverifiable;
-            match inner.failure {
-                Some(failure) => Err(format!("after a crash in recovery: {failure}")),
-                None => self.check(medium, engine, exact),
-            }
-        } else {
-            let engine = Engine::open(medium.clone());
-            self.check(medium, engine, exact)
-        }
-    }
-
-    fn check(
-        &mut self,
-        medium: SimulatedMedium,
-        engine: crate::Result<Engine<SimulatedMedium>>,
-        exact: bool,
-    ) -> Result<(), String> {
-        let engine = engine.map_err(|error| format!("a sound file was refused: {error}"))?;
+        let engine = self
+            .with_crashes(&medium, depth, || Engine::open(medium.clone()))
+            .map_err(|failure| format!("after a crash in recovery: {failure}"))?
+            .map_err(|error| format!("a sound file was refused: {error}"))?;
         self.told.hold(&engine, exact)?;
         self.outcome.keys_checked += self.told.synced.len() as u64;
+        #[cfg(feature = "digest")]
+        if let Some(delta) = self.told.delta.clone() {
+            let mut choices = Choices::new(self.choices.word());
+            self.outcome.deltas.again += 1;
+            return self
+                .with_crashes(&medium, depth, || delta.apply_again(&medium, &engine, &mut choices))
+                .map_err(|failure| format!("after a crash of a second application: {failure}"))?;
+        }
         if self.choices.once_in(4) {
             self.life_after(medium, &engine)?;
         }
         Ok(())
+    }
+
+    /// Does something that is watched by a campaign of its own, with the same promises to keep.
+    fn with_crashes<T>(
+        &mut self,
+        medium: &SimulatedMedium,
+        depth: u32,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, String> {
+        if depth >= 2 {
+            return Ok(work());
+        }
+        let inner = Arc::new(Mutex::new(Campaign {
+            outcome: Outcome::default(),
+            told: self.told.clone(),
+            choices: Choices::new(self.choices.word()),
+            crashes: 2,
+            sabotage: self.sabotage,
+            pace: 1,
+        }));
+        watch(medium, &inner, depth + 1);
+        let done = work();
+        medium.watch(None);
+        let inner = lock(&inner).outcome.clone();
+        self.outcome.power_cuts += inner.power_cuts;
+        self.outcome.kills += inner.kills;
+        self.outcome.nested += inner.nested;
+        self.outcome.keys_checked += inner.keys_checked;
+        self.outcome.damaged += inner.damaged;
+        self.outcome.damaged_in_boot += inner.damaged_in_boot;
+        self.outcome.unverifiable += inner.unverifiable;
+        #[cfg(feature = "digest")]
+        self.outcome.deltas.add(inner.deltas);
+        inner.failure.map_or(Ok(done), Err)
     }
 
     /// What is synced after a recovery must survive the next power cut as well.
@@ -255,7 +284,8 @@ fn clean_files_hold_no_records(image: &Image) -> Result<(), String> {
     }
 }
 
-/// A number for the values of all counters, the same whatever empty segments there are.
+/// A number for the values of all counters and the number of keys of each segment, the same whatever
+/// empty segments there are.
 pub(super) fn state(engine: &Engine<SimulatedMedium>) -> u64 {
     state_of(engine, |_| true)
 }
@@ -268,6 +298,11 @@ pub(super) fn state_of(engine: &Engine<SimulatedMedium>, counts: impl Fn(u64) ->
             sum = sum.wrapping_add(split_mix(offset ^ u64::from(value), address));
         }
     });
+    for (offset, keys) in engine.keys_held() {
+        if counts(offset) && keys != 0 {
+            sum = sum.wrapping_add(split_mix(!offset, keys.cast_unsigned()));
+        }
+    }
     sum
 }
 
@@ -288,6 +323,10 @@ impl Told {
             if lost > 0 {
                 return Err(format!("{lost} of {} synced keys are lost", self.synced.len()));
             }
+        }
+        #[cfg(feature = "digest")]
+        if let Some(delta) = &self.delta {
+            delta.hold(engine, exact)?;
         }
         if !self.marks.contains(&mark) {
             return Err(format!("the mark is {mark} and must be one of {:?}", self.marks));

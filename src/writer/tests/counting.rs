@@ -5,7 +5,7 @@ use super::campaign::Kind;
 use super::history::new_filter_of;
 use crate::error::Error;
 use crate::file::{JournalContents, epochs_of, load};
-use crate::format::{Change, JOURNAL_STEP, Record, Shape};
+use crate::format::{Change, JOURNAL_STEP, Record};
 use crate::geometry::{CellKind, Geometry};
 use crate::hash::split_mix;
 use crate::storage::Sabotage;
@@ -16,8 +16,7 @@ use crate::writer::Engine;
 const RECORD_WORDS: usize = 4;
 
 fn new_medium(geometry: Geometry, sabotage: Option<Sabotage>) -> SimulatedMedium {
-    let kind = Kind { cells: CellKind::Counting, shape: Shape::Fixed };
-    new_filter_of(kind, geometry, JOURNAL_STEP, sabotage)
+    new_filter_of(Kind::COUNTING, geometry, JOURNAL_STEP, sabotage)
 }
 
 fn hash(key: u64) -> u64 {
@@ -196,4 +195,48 @@ fn f79_a_sync_larger_than_the_journal_is_whole_or_not_there() {
     let loaded = load(&medium).unwrap();
     let journal = JournalContents::read(&medium, &loaded.superblock, &loaded.slot).unwrap();
     assert_eq!((journal.keys, journal.hole), (0, None));
+}
+
+/// A segment takes as many keys as it is for, however often its writer is killed on the way: what is
+/// replayed counts.
+#[test]
+fn f98_keys_that_are_replayed_count() {
+    let kind = Kind::COUNTING_GROWING;
+    let medium = new_filter_of(kind, Geometry::line(4, 2).unwrap(), JOURNAL_STEP, None);
+    let limit = |segment: u32| crate::plan::growth_capacity(12, segment);
+    for key in 0..600 {
+        let engine = Engine::open(medium.clone()).unwrap();
+        engine.add_hash(hash(key)).unwrap();
+        engine.sync(Some(key + 1)).unwrap();
+        // Here the writer is killed.
+    }
+    let engine = Engine::open(medium.clone()).unwrap();
+    let held = engine.keys_held();
+    assert_eq!(engine.adds(), held.iter().map(|(_, keys)| keys.cast_unsigned()).sum());
+    for (segment, &(_, keys)) in (0..).zip(&held) {
+        assert!(keys.cast_unsigned() <= limit(segment), "segment {segment}: {held:?}");
+    }
+    assert!(engine.adds() > 500, "most keys are new: {held:?}");
+}
+
+/// Keys of syncs that come while a checkpoint is written count in the next slot.
+#[test]
+fn f87_keys_behind_a_boundary_count_once() {
+    let medium = new_medium(Geometry::line(4, 100).unwrap(), None);
+    let engine = Engine::open(medium.clone()).unwrap();
+    let add = |keys: std::ops::Range<u64>| {
+        for key in keys {
+            engine.add_hash(hash(key)).unwrap();
+        }
+        engine.sync(None).unwrap();
+    };
+    add(0..3);
+    engine.begin_checkpoint().unwrap();
+    add(3..5);
+    engine.finish_checkpoint().unwrap();
+    assert_eq!(engine.adds(), 5);
+    assert_eq!(open(cut(&medium)).unwrap().adds(), 5);
+    engine.remove_hash(hash(0)).unwrap();
+    engine.checkpoint().unwrap();
+    assert_eq!((engine.adds(), open(cut(&medium)).unwrap().adds()), (4, 4));
 }

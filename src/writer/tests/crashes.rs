@@ -18,7 +18,7 @@ fn crashes() -> u64 {
 }
 
 /// Crashes filters of a kind; a campaign that never got to the interesting places proves nothing.
-fn survive(kind: Kind, crashes: u64) {
+fn survive(kind: Kind, crashes: u64) -> Outcome {
     let outcome = Campaign::run(kind, 0, crashes, None);
     println!("{kind:?}: {outcome:?}");
     assert_eq!(outcome.failure, None, "{kind:?}: {outcome:?}");
@@ -34,6 +34,7 @@ fn survive(kind: Kind, crashes: u64) {
     ] {
         assert!(count >= enough, "only {count} {name}");
     }
+    outcome
 }
 
 #[test]
@@ -56,6 +57,25 @@ fn power_cuts_of_counting_filters() {
     survive(Kind::COUNTING, crashes() / 2);
     survive(Kind::COUNTING_GROWING, crashes() / 4);
     survive(Kind::COUNTING_ROTATING, crashes() / 4);
+}
+
+/// Deltas that are taken in where the file is, and those that cannot be.
+#[cfg(feature = "digest")]
+#[test]
+fn power_cuts_of_deltas_in_place() {
+    let run = |kind: Kind, crashes| {
+        let kind = kind.with_deltas();
+        survive(kind, crashes).deltas
+    };
+    let enough = crashes() / 500;
+    let plain = run(Kind::PLAIN, crashes() / 5);
+    assert!(plain.applied >= enough && plain.again >= enough, "{plain:?}");
+    for kind in [Kind::GROWING, Kind::ROTATING] {
+        let some = run(kind, crashes() / 10);
+        assert!(some.applied > 0 && some.again > 0 && some.refused > 0, "{kind:?}: {some:?}");
+    }
+    let counting = run(Kind::COUNTING, crashes() / 50);
+    assert!(counting.applied == 0 && counting.refused > 0, "{counting:?}");
 }
 
 /// Whether the campaign notices a step that is left out or done wrongly.

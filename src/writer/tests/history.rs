@@ -34,7 +34,7 @@ pub(super) fn new_filter(
     journal_bytes: u64,
     sabotage: Option<Sabotage>,
 ) -> SimulatedMedium {
-    let kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
+    let kind = Kind::PLAIN;
     new_filter_of(kind, geometry, journal_bytes, sabotage)
 }
 
@@ -92,6 +92,9 @@ enum Operation {
     /// The next segment is prepared ahead.
     Prepare,
     Rotate,
+    /// A delta from what the filter holds is taken in.
+    #[cfg(feature = "digest")]
+    ApplyDelta,
     /// Some call soon fails; the operations that follow run into it.
     FailSoon,
     /// The writer goes away without closing.
@@ -103,6 +106,10 @@ impl Operation {
     fn choose(kind: Kind, choices: &mut Choices) -> Self {
         let counting = kind.cells == CellKind::Counting;
         let rotating = matches!(kind.shape, Shape::Rotating(_));
+        #[cfg(feature = "digest")]
+        if kind.deltas && choices.once_in(6) {
+            return Operation::ApplyDelta;
+        }
         match choices.below(48) {
             0 => Operation::Add(if kind.shape == Shape::Growing { 40 } else { 300 }),
             1..5 if counting => Operation::Remove,
@@ -239,6 +246,8 @@ fn perform(
             drop(campaign);
             engine.rotate()
         }
+        #[cfg(feature = "digest")]
+        Operation::ApplyDelta => super::deltas::apply(engine, medium, number, shared),
         Operation::FailSoon => {
             medium.fail_after(1 + number % 6, Choices::new(number));
             Ok(())
@@ -276,6 +285,10 @@ fn reopen(medium: &SimulatedMedium, shared: &Shared) -> Result<Engine<SimulatedM
     let mark = engine.mark();
     campaign.told.marks = vec![mark];
     campaign.told.unsynced.clear();
+    #[cfg(feature = "digest")]
+    {
+        campaign.told.delta = None;
+    }
     if let Some(states) = &mut campaign.told.states {
         *states = vec![(state(&engine), mark)];
     }

@@ -102,7 +102,7 @@ fn run(kind: Kind, seed: u64, sabotage: Option<Sabotage>) -> Fate {
 #[test]
 fn f86_a_checkpoint_does_not_bless_damage() {
     for (cells, shape) in KINDS {
-        let kind = Kind { cells, shape };
+        let kind = Kind::new(cells, shape);
         let fates: Vec<Fate> = (0..60).map(|seed| run(kind, seed, None)).collect();
         let count = |fate| fates.iter().filter(|&&it| it == fate).count();
         println!(
@@ -119,7 +119,7 @@ fn f86_a_checkpoint_does_not_bless_damage() {
 /// Whether damage gets the right checksum, in filters of every kind, when a step is left out.
 pub(super) fn notices(sabotage: Sabotage) -> bool {
     KINDS.into_iter().all(|(cells, shape)| {
-        let run = |&seed: &u64| run(Kind { cells, shape }, seed, Some(sabotage)) == Fate::Blessed;
+        let run = |&seed: &u64| run(Kind::new(cells, shape), seed, Some(sabotage)) == Fate::Blessed;
         let blessed = (0..60).filter(run).count();
         println!("{sabotage:?}, {cells:?}, {shape:?}: {blessed} blessed");
         blessed > 10
@@ -129,7 +129,7 @@ pub(super) fn notices(sabotage: Sabotage) -> bool {
 /// Cells that come without records leave pages that cannot be verified, and are told.
 #[test]
 fn f86_pages_without_records_are_told() {
-    let kind = Kind { cells: CellKind::Plain, shape: Shape::Fixed };
+    let kind = Kind::PLAIN;
     for (journal_bytes, keys, all_told) in
         [(16384, 300, true), (8192, 2_000, false), (0, 10, false)]
     {

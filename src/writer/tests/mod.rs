@@ -8,6 +8,8 @@ mod counting;
 #[cfg(not(shuttle))]
 mod crashes;
 mod damage;
+#[cfg(feature = "digest")]
+mod deltas;
 #[cfg(not(shuttle))]
 mod faults;
 mod history;

@@ -25,5 +25,7 @@ pub mod units;
 pub mod words;
 
 pub use advice::advice;
+#[cfg(feature = "files")]
 pub use html::html;
+pub use html::{MAP_CELLS, Report, Sections};
 pub use platform::NO_INPUT;

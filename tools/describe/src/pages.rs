@@ -25,33 +25,55 @@ pub struct PageMap {
 }
 
 /// A map of each segment, in at most `cells` groups, from the page tables alone; `visit` hands over
-/// every page, as [`inspect_pages`](bloomfile::report::inspect_pages) does.
+/// every page, as [`inspect_pages`](bloomfile::report::inspect_pages_bytes) does.
 pub fn page_maps<E>(
     segments: &[SegmentInspection],
     cells: usize,
     visit: impl FnOnce(&mut dyn FnMut(PageInspection) -> ControlFlow<()>) -> Result<(), E>,
 ) -> Result<Vec<PageMap>, E> {
-    let new = |segment: &SegmentInspection| {
-        let group = segment.pages.div_ceil(cells as u64).max(1);
-        let fills = vec![0.0; segment.pages.div_ceil(group) as usize];
-        let many = segment.sealed.as_ref().map(|sealed| (2.0 * sealed.keys_per_page).max(1.0));
-        PageMap { fills, group, many_keys: many, ..PageMap::default() }
-    };
-    let mut maps: Vec<PageMap> = segments.iter().map(new).collect();
+    let mut maps = PageMaps::new(segments, cells);
     visit(&mut |page| {
-        // A writer may have appended a segment since.
-        if let Some(map) = maps.get_mut(page.segment) {
-            map.add(&page);
-        }
+        maps.add(&page);
         ControlFlow::Continue(())
     })?;
-    for map in &mut maps {
-        let (pages, group) = (map.pages, map.group);
-        for (at, fill) in map.fills.iter_mut().enumerate() {
-            *fill /= group.min(pages.saturating_sub(at as u64 * group)).max(1) as f64;
+    Ok(maps.finish())
+}
+
+/// Maps that are being made, where pages come a few at a time.
+#[derive(Clone, Debug)]
+pub struct PageMaps(Vec<PageMap>);
+
+impl PageMaps {
+    /// A map of each segment, in at most `cells` groups.
+    pub fn new(segments: &[SegmentInspection], cells: usize) -> Self {
+        let new = |segment: &SegmentInspection| {
+            let group = segment.pages.div_ceil(cells as u64).max(1);
+            let fills = vec![0.0; segment.pages.div_ceil(group) as usize];
+            let many = segment.sealed.as_ref().map(|sealed| (2.0 * sealed.keys_per_page).max(1.0));
+            PageMap { fills, group, many_keys: many, ..PageMap::default() }
+        };
+        PageMaps(segments.iter().map(new).collect())
+    }
+
+    /// Takes a page, each once.
+    pub fn add(&mut self, page: &PageInspection) {
+        // A writer may have appended a segment since.
+        if let Some(map) = self.0.get_mut(page.segment) {
+            map.add(page);
         }
     }
-    Ok(maps)
+
+    /// The maps of all pages that were taken.
+    pub fn finish(self) -> Vec<PageMap> {
+        let mut maps = self.0;
+        for map in &mut maps {
+            let (pages, group) = (map.pages, map.group);
+            for (at, fill) in map.fills.iter_mut().enumerate() {
+                *fill /= group.min(pages.saturating_sub(at as u64 * group)).max(1) as f64;
+            }
+        }
+        maps
+    }
 }
 
 impl PageMap {

@@ -86,7 +86,15 @@ const COMMANDS: &[(&str, i32)] = &[
     ("compare a.bloom a.bloom", 0),
     ("bench -n 100 a.bloom", 0),
     ("man --out man -f", 0),
+    ("keygen n.key", 0),
+    ("add k.bloom --key-file key --from keys", 0),
+    ("check k.bloom --key-file key 1 2 3", 0),
 ];
+
+/// What a file is opened with.
+fn secret_of(file: &str) -> &'static str {
+    if file == "k.bloom" { " --key-file key" } else { "" }
+}
 
 /// Files for every command.
 fn template() -> Sandbox {
@@ -106,6 +114,9 @@ fn template() -> Sandbox {
     for name in ["a", "b", "old", "s", "g", "c", "r"] {
         sandbox.run(&format!("add -q {name}.bloom --from few")).is(0, "", "");
     }
+    assert_eq!(sandbox.run("keygen key").code, Some(0));
+    sandbox.run(&format!("create -q k.bloom {small} --key-file key")).is(0, "", "");
+    sandbox.run(&format!("add -q k.bloom{} --from few", secret_of("k.bloom"))).is(0, "", "");
     // Left by a writer that was killed.
     let mut child = sandbox.spawn("add crashed.bloom --sync-every 1");
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), numbers(60).as_bytes()).unwrap();
@@ -224,7 +235,7 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     }
     let names = sandbox.names();
     let new: Vec<&String> = names.iter().filter(|name| !before.contains(name)).collect();
-    let may_be_made = |name: &String| ["n.bloom", "page"].contains(&name.as_str());
+    let may_be_made = |name: &String| ["n.bloom", "n.key", "page"].contains(&name.as_str());
     // Only what could not be taken away may stay.
     if !call.starts_with("unlink") && !new.iter().all(|name| may_be_made(name)) {
         return Some(format!("left behind {new:?}: {said}"));
@@ -245,7 +256,8 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
         if removes || replaced || file == "n.bloom" {
             continue;
         }
-        let found = sandbox.run_with(&format!("check -c {file}"), numbers(60));
+        let secret = secret_of(file);
+        let found = sandbox.run_with(&format!("check -c {file}{secret}"), numbers(60));
         if found.out != "60\n" {
             return Some(format!("{file} lost keys: {said}; {found:?}"));
         }
@@ -253,14 +265,16 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     // What was told to be done is done.
     if done && line.starts_with("add") {
         let file = line.split(' ').nth(1).unwrap();
-        let found = sandbox.run(&format!("check -c {file} --from keys"));
+        let secret = secret_of(file);
+        let found = sandbox.run(&format!("check -c {file}{secret} --from keys"));
         if found.out != "500\n" {
             return Some(format!("{file} lost what was added: {said}; {found:?}"));
         }
     }
     // And what failed can be done at last.
     let again = sandbox.command(line).output().unwrap();
-    let exists = String::from_utf8_lossy(&again.stderr).contains("already exists");
+    let said_again = String::from_utf8_lossy(&again.stderr);
+    let exists = ["already exists", "it is there already"].iter().any(|it| said_again.contains(it));
     if again.status.code() != Some(expected) && !exists {
         return Some(format!("{said}; and then {again:?}"));
     }

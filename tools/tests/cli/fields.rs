@@ -57,7 +57,7 @@ fn csv_with_quotes() {
     // A filter is built from CSV in the same way.
     sandbox.run("build b.bloom log.csv --csv --field host").is(
         0,
-        "b.bloom: 5 keys read: all new; made for 5; 24 KiB\n",
+        "b.bloom: 5 keys read: all new; made for 5; 20 KiB\n",
         "",
     );
     sandbox.run_with("check --all -c b.bloom", HOSTS).is(0, "4\n", "");
@@ -198,7 +198,7 @@ fn each_field_is_asked() {
     // Each of them becomes a key, except empty ones.
     sandbox.run_with("build b.bloom --csv --each", log).is(
         0,
-        "b.bloom: 7 keys read: all new; made for 7; 24 KiB\n",
+        "b.bloom: 7 keys read: all new; made for 7; 20 KiB\n",
         "",
     );
     sandbox.run("check b.bloom 1 x y 3 z").is(0, "1\nx\ny\n3\n", "");

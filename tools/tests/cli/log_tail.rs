@@ -271,6 +271,9 @@ fn start_logger(sandbox: &Sandbox) -> Child {
         .unwrap()
 }
 
+/// What makes a file keyed, and opens one: some kinds are, and the others not.
+const KEYED: &str = " --key-file key";
+
 /// Kills of each campaign: `BLOOMFILE_TAIL_KILLS` says how many.
 fn kills() -> u64 {
     std::env::var("BLOOMFILE_TAIL_KILLS").map_or(60, |kills| kills.parse().unwrap())
@@ -326,15 +329,21 @@ fn tail(sandbox: &Sandbox, command: &str, seed: u64) -> String {
 #[test]
 fn the_tail_of_a_log_is_not_lost() {
     let capacity = capacity();
-    let kinds =
-        ["-n 2k --grow".into(), format!("-n {capacity}"), format!("-n {capacity} --generations 3")];
-    for (seed, kind) in (1..).zip(kinds) {
+    let kinds = [
+        ("-n 2k --grow".into(), KEYED),
+        (format!("-n {capacity}"), ""),
+        (format!("-n {capacity} --generations 3"), KEYED),
+    ];
+    for (seed, (kind, key)) in (1..).zip(kinds) {
         let started = Instant::now();
         let sandbox = Sandbox::new();
-        sandbox.run(&format!("create -q a.bloom -p 1e-6 --journal 64KiB {kind}")).is(0, "", "");
-        tail(&sandbox, "add", seed);
+        assert_eq!(sandbox.run("keygen key").code, Some(0));
+        let create = format!("create -q a.bloom{key} -p 1e-6 --journal 64KiB {kind}");
+        sandbox.run(&create).is(0, "", "");
+        tail(&sandbox, &format!("add{key}"), seed);
         let lines = sandbox.read("log").iter().filter(|&&byte| byte == b'\n').count();
-        sandbox.run("check -c a.bloom --from log").is(0, &format!("{lines}\n"), "");
+        let check = format!("check -c a.bloom{key} --from log");
+        sandbox.run(&check).is(0, &format!("{lines}\n"), "");
         let said = sandbox.run("verify a.bloom");
         assert_eq!(said.code, Some(0), "{said:?}");
         println!("{kind}: {:?}", started.elapsed());
@@ -345,13 +354,17 @@ fn the_tail_of_a_log_is_not_lost() {
 /// removed by the same leaves no counter.
 #[test]
 fn the_tail_of_a_log_counts_once() {
-    for (seed, kind) in [(4, format!("-n {}", capacity())), (5, "-n 2k --grow".into())] {
+    for (seed, kind, key) in
+        [(4, format!("-n {}", capacity()), ""), (5, "-n 2k --grow".into(), KEYED)]
+    {
         let sandbox = Sandbox::new();
+        assert_eq!(sandbox.run("keygen key").code, Some(0));
         // So low that no key seems to be in a second segment, which would keep it from removal.
-        let create = format!("create -q a.bloom -p 1e-8 --kind counting --journal 64KiB {kind}");
+        let create =
+            format!("create -q a.bloom{key} -p 1e-8 --kind counting --journal 64KiB {kind}");
         sandbox.run(&create).is(0, "", "");
-        tail(&sandbox, "add", seed);
-        sandbox.run("remove -q a.bloom --from log").is(0, "", "");
+        tail(&sandbox, &format!("add{key}"), seed);
+        sandbox.run(&format!("remove -q a.bloom{key} --from log")).is(0, "", "");
         assert_eq!(ones(&sandbox), 0, "{kind}: counted twice");
     }
 }
@@ -359,16 +372,17 @@ fn the_tail_of_a_log_counts_once() {
 #[test]
 fn the_tail_of_a_log_is_removed_once() {
     let sandbox = Sandbox::new();
-    let create = "create -q a.bloom -p 1e-6 --kind counting --journal 64KiB";
+    assert_eq!(sandbox.run("keygen key").code, Some(0));
+    let create = format!("create -q a.bloom{KEYED} -p 1e-6 --kind counting --journal 64KiB");
     sandbox.run(&format!("{create} -n {}", capacity())).is(0, "", "");
     // More than the logger comes to write, so that some stay.
     let all: String = lines().take(capacity() as usize).collect();
-    sandbox.run_with("add -q a.bloom", &all).is(0, "", "");
-    let said = tail(&sandbox, "remove", 6);
+    sandbox.run_with(&format!("add -q a.bloom{KEYED}"), &all).is(0, "", "");
+    let said = tail(&sandbox, &format!("remove{KEYED}"), 6);
     assert!(!said.contains(" is not in it"), "removed twice: {said}");
     let log = sandbox.read("log");
     let rest = all.as_bytes().strip_prefix(&log[..]).unwrap();
     sandbox.write("rest", rest);
-    sandbox.run("remove -q a.bloom --from rest").is(0, "", "");
+    sandbox.run(&format!("remove -q a.bloom{KEYED} --from rest")).is(0, "", "");
     assert_eq!(ones(&sandbox), 0, "removed twice, or not at all");
 }

@@ -49,7 +49,7 @@ fn what_was_done_is_said() {
         assert!(told.out.contains(pair), "{}", told.out);
     }
     let told = sandbox.run("join -o all.bloom 2.part 1.part");
-    told.is(0, "all.bloom: joined of 2 parts; 19,998 keys; 60 KiB\n", "");
+    told.is(0, "all.bloom: joined of 2 parts; 19,998 keys; 56 KiB\n", "");
     let told = sandbox.run("join -fo all.bloom 2.part 1.part --json");
     assert!(told.out.contains("\"capacity\": 20000"), "{}", told.out);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bloomfile::{Reader, report::verify};
+use bloomfile::{Key, ReadOptions, report::verify};
 
 use crate::sandbox::{Sandbox, numbers};
 
@@ -19,18 +19,20 @@ fn rounds(variable: &str, short: u64) -> u64 {
 
 /// What replaces `a.bloom`, and what it reads.
 const REPLACING: [(&str, &str); 3] = [
-    ("create -q -f a.bloom -n 500 -p 1e-6", ""),
-    ("build -q -f a.bloom -n 500 -p 1e-6", "built\n"),
+    ("create -q -f a.bloom -n 500 -p 1e-6 --key-file key", ""),
+    ("build -q -f a.bloom -n 500 -p 1e-6 --key-file key", "built\n"),
     ("merge -q -f -o a.bloom b.bloom b.bloom", ""),
 ];
 
-/// A key is lost when `add`, which still runs, has made it durable and the file that has the name
+/// Of keyed files, which are merged without the secret. A key is lost when `add`, which still runs, has made it durable and the file that has the name
 /// does not hold it (F-104).
 #[test]
 fn add_is_never_left_with_a_file_without_a_name() {
     let sandbox = Sandbox::in_memory();
-    sandbox.run_with("build -q b.bloom -n 500 -p 1e-6", "b\n").is(0, "", "");
-    sandbox.run("create -q a.bloom -n 500 -p 1e-6").is(0, "", "");
+    assert_eq!(sandbox.run("keygen key").code, Some(0));
+    let secret = Key::from_file(sandbox.path("key")).unwrap();
+    sandbox.run_with("build -q b.bloom -n 500 -p 1e-6 --key-file key", "b\n").is(0, "", "");
+    sandbox.run("create -q a.bloom -n 500 -p 1e-6 --key-file key").is(0, "", "");
     let rounds = rounds("BLOOMFILE_REPLACEMENTS", 40);
     let (done, replaced) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut added, mut refused) = (0, 0);
@@ -55,14 +57,15 @@ fn add_is_never_left_with_a_file_without_a_name() {
                 break;
             }
             let key = format!("key {round}");
-            let mut add = sandbox.spawn("add a.bloom --sync-every 1");
+            let mut add = sandbox.spawn("add a.bloom --sync-every 1 --key-file key");
             add.stdin.as_mut().unwrap().write_all(format!("{key}\n").as_bytes()).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
             let seen = loop {
                 if add.try_wait().unwrap().is_some() {
                     break false;
                 }
-                if Reader::open(sandbox.path("a.bloom")).unwrap().contains(key.as_bytes()) {
+                let reader = ReadOptions::new().key(&secret).open(sandbox.path("a.bloom")).unwrap();
+                if reader.contains(key.as_bytes()) {
                     break true;
                 }
                 if Instant::now() >= deadline {
@@ -88,7 +91,7 @@ fn add_is_never_left_with_a_file_without_a_name() {
     );
     assert!(added > 0);
     assert!(verify(sandbox.path("a.bloom")).unwrap().is_sound());
-    assert_eq!(sandbox.names(), ["a.bloom", "b.bloom"]);
+    assert_eq!(sandbox.names(), ["a.bloom", "b.bloom", "key"]);
 }
 
 /// Killed at any moment, a command that makes a file leaves either that file or nothing.

@@ -7,14 +7,14 @@ fn create_makes_an_empty_filter() {
     let sandbox = Sandbox::new();
     sandbox.run("create a.bloom --capacity 1000 --fpr 1% --meta keys=words --journal 0").is(
         0,
-        "a.bloom: created, 24 KiB; for 1,000 keys at a rate of 0.927 %\n",
+        "a.bloom: created, 20 KiB; for 1,000 keys at a rate of 0.927 %\n",
         "",
     );
     sandbox.run("create -q b.bloom --rows 3 --row-bits 5 --layout flat").is(0, "", "");
     // The rate is that of build, if none is given.
     sandbox.run("create c.bloom --capacity 1000 --journal 0").is(
         0,
-        "c.bloom: created, 24 KiB; for 1,000 keys at a rate of 0.927 %\n",
+        "c.bloom: created, 20 KiB; for 1,000 keys at a rate of 0.927 %\n",
         "",
     );
     let plan = sandbox.run("plan -n 1000").out;
@@ -38,7 +38,7 @@ fn build_counts_the_keys_first() {
     let sandbox = Sandbox::new();
     sandbox.run_with("build a.bloom", "one\ntwo\ntwo\nthree").is(
         0,
-        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 3 distinct ones; 24 KiB\n",
+        "a.bloom: 4 keys read: 3 new, 1 already present or false positive; made for 3 distinct ones; 20 KiB\n",
         "",
     );
     sandbox.run("check --all a.bloom one two three").is(0, "one\ntwo\nthree\n", "");
@@ -66,7 +66,7 @@ fn build_and_add_say_what_is_new() {
     sandbox.run_with("build a.bloom --journal 8KiB", numbers(30_000)).is(
         0,
         "a.bloom: 30,000 keys read: 29,943 new, 57 already present or false positive; made for \
-         30,000; 68 KiB\n",
+         30,000; 64 KiB\n",
         "",
     );
     sandbox.run("add a.bloom 1 2").is(
@@ -118,7 +118,7 @@ fn build_and_add_warn_of_too_many_keys() {
                    build a larger one\n";
     sandbox.run_with("build a.bloom --capacity 100 --fpr 1e-9", numbers(1000)).is(
         0,
-        "a.bloom: 1,000 keys read: all new; 24 KiB\n",
+        "a.bloom: 1,000 keys read: all new; 20 KiB\n",
         &format!("bloomfile: a.bloom: {warning}"),
     );
     sandbox.run("create -q b.bloom --capacity 100 --fpr 1e-9").is(0, "", "");
@@ -172,7 +172,7 @@ fn inspect_says_it_on_one_screen() {
     let sandbox = Sandbox::with_filter();
     let json: serde_json::Value =
         serde_json::from_str(&sandbox.run("inspect --json a.bloom").out).unwrap();
-    let screen = "a.bloom: a Bloom filter (bloomfile format 1), 32 KiB
+    let screen = "a.bloom: a Bloom filter (bloomfile format 1), 28 KiB
 
   made for      1,000 keys, rate at most 1 %
   when full     takes more keys, at a higher rate

@@ -136,8 +136,11 @@ fn f147_hostile_pages_are_read_alike_and_nothing_else_is() {
             }
         }
     }
+    let kernels: Vec<Kernel> = Kernel::found().collect();
+    println!("{kernels:?}: {positive} of {} answers were \"maybe\"", 16 * pages);
+    // Every processor of this kind has NEON.
+    assert!(kernels.len() > 1 || !cfg!(all(target_arch = "aarch64", target_endian = "little")));
     // The test would be worth little if nothing but "no" or "maybe" came out.
-    println!("{positive} of {} answers were \"maybe\"", 16 * pages);
     assert!((pages..15 * pages).contains(&positive));
 }
 

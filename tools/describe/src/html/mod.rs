@@ -8,33 +8,56 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bloomfile::{
-    CellKind, Result,
-    ops::Digest,
+    CellKind,
     report::{BlockLoads, Health, Inspection, SealedInspection, Verification},
 };
 
 use crate::advice::advice;
-use crate::pages::{PageMap, page_maps};
-use crate::{text, units, words};
+use crate::pages::PageMap;
+#[cfg(feature = "files")]
+use crate::text;
+use crate::{units, words};
 use elements::{escape, facts, section};
 
-/// Cells of a heat map at most.
-const MAP_CELLS: usize = 1024;
-
+#[cfg(feature = "files")]
 const STYLE: &str = include_str!("page.css");
 
-/// Everything the page shows.
-struct Report {
-    file: String,
-    inspection: Inspection,
-    maps: Vec<PageMap>,
-    loads: Vec<BlockLoads>,
-    /// What checking every page gave, or why that could not be.
-    verification: std::result::Result<Verification, String>,
-    /// None of a file that is damaged.
-    digest: Option<Digest>,
-    advice: String,
+/// What is known of a file, for a page of a browser.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the file is called.
+    pub file: String,
+    /// What it says of itself.
+    pub inspection: Inspection,
+    /// How full its pages are; none where that was not read.
+    pub maps: Vec<PageMap>,
+    /// How its keys are spread over the blocks; none where that was not counted.
+    pub loads: Vec<BlockLoads>,
+    /// What checking every page gave, or why that could not be; nothing before that.
+    pub verification: Option<std::result::Result<Verification, String>>,
+    /// The digest of its contents; none of a file that is damaged.
+    pub digest: Option<String>,
 }
+
+/// The parts of a report, as HTML.
+#[derive(Clone, Debug)]
+pub struct Sections {
+    /// What to do next, as one section.
+    pub advice: String,
+    /// The most important figures, as a list.
+    pub cards: String,
+    /// The charts, as sections.
+    pub charts: String,
+    /// What was checked, as one section.
+    pub checks: String,
+    /// What the file was made with, as one section.
+    pub parameters: String,
+    /// Its metadata, as one section.
+    pub metadata: String,
+}
+
+/// Cells of the heat map of a report at most.
+pub const MAP_CELLS: usize = 1024;
 
 /// The report of a file as one page for a browser: what `bloomfile inspect --html` writes. Everything
 /// is read and checked for it.
@@ -47,57 +70,70 @@ struct Report {
 /// assert!(page.starts_with("<!DOCTYPE html>") && page.contains("False positives now"));
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
-pub fn html(path: &Path) -> Result<String> {
+#[cfg(feature = "files")]
+pub fn html(path: &Path) -> bloomfile::Result<String> {
     let inspection = bloomfile::report::inspect(path)?;
-    let loads = bloomfile::report::block_loads(path)?;
-    let crowded = loads.iter().map(|loads| loads.crowded).sum();
     let report = Report {
-        maps: page_maps(&inspection.segments, MAP_CELLS, |take| {
+        loads: bloomfile::report::block_loads(path)?,
+        maps: crate::pages::page_maps(&inspection.segments, MAP_CELLS, |take| {
             bloomfile::report::inspect_pages(path, take)
         })?,
-        loads,
-        verification: bloomfile::report::verify(path).map_err(|error| error.to_string()),
-        digest: bloomfile::ops::digest(path).ok(),
-        advice: advice(path, &inspection, crowded),
+        verification: Some(bloomfile::report::verify(path).map_err(|error| error.to_string())),
+        digest: bloomfile::ops::digest(path).ok().map(|digest| digest.to_string()),
         inspection,
         file: text::path(path).to_string(),
     };
-    Ok(report.page())
+    Ok(report.page(&report.sections(path)))
 }
 
 impl Report {
-    fn page(&self) -> String {
+    /// What is said of the file, which commands know by this path.
+    pub fn sections(&self, path: &Path) -> Sections {
+        Sections {
+            advice: self.advice(path),
+            cards: self.cards(),
+            charts: self.segments(),
+            checks: self.checks(),
+            parameters: self.parameters(),
+            metadata: self.metadata(),
+        }
+    }
+
+    #[cfg(feature = "files")]
+    fn page(&self, sections: &Sections) -> String {
+        let Sections { advice, cards, charts, checks, parameters, metadata } = sections;
         let title = escape(&self.file);
-        let segments = self.segments();
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <link rel=\"icon\" href=\"data:,\">\n\
              <title>{title} – bloomfile</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"soft\">A {kind} (bloomfile format {version}), \
-             {size}</p>\n</header>\n{advice}{cards}<div class=\"flow\">\n{segments}{checks}\
-             {parameters}{metadata}</div>\n\
+             <header>\n<h1>{title}</h1>\n<p class=\"soft\">{what}</p>\n</header>\n\
+             {advice}{cards}<div class=\"flow\">\n{charts}{checks}{parameters}{metadata}</div>\n\
              <footer>Made by <code>bloomfile inspect --html</code>, version {tool}. Nothing on this \
              page comes from elsewhere.</footer>\n</main>\n</body>\n</html>\n",
-            kind = escape(&words::kind(&self.inspection)),
-            version = self.inspection.format_version,
-            size = units::size(self.inspection.file_bytes),
-            advice = self.advice(),
-            cards = self.cards(),
-            checks = self.checks(),
-            parameters = self.parameters(),
-            metadata = self.metadata(),
+            what = escape(&self.what()),
             tool = env!("CARGO_PKG_VERSION"),
         )
     }
 
-    fn advice(&self) -> String {
-        let nothing = self.advice.starts_with("none");
+    /// In one line, what the file is.
+    pub fn what(&self) -> String {
+        let kind = words::kind(&self.inspection);
+        let (version, size) =
+            (self.inspection.format_version, units::size(self.inspection.file_bytes));
+        format!("A {kind} (bloomfile format {version}), {size}")
+    }
+
+    fn advice(&self, path: &Path) -> String {
+        let crowded = self.loads.iter().map(|loads| loads.crowded).sum();
+        let advice = advice(path, &self.inspection, crowded);
+        let nothing = advice.starts_with("none");
         let (class, text) = match (self.is_sound(), nothing) {
             (false, _) => ("bad", "restore the file from a copy, or build it again".to_owned()),
             (true, true) => ("good", "nothing to do".to_owned()),
-            (true, false) => ("warn", self.advice.clone()),
+            (true, false) => ("warn", advice),
         };
         format!(
             "<section class=\"note {class}\" aria-label=\"Advice\"><b>Advice:</b> {}</section>\n",
@@ -106,7 +142,11 @@ impl Report {
     }
 
     fn is_sound(&self) -> bool {
-        self.verification.as_ref().is_ok_and(|found| found.pages_damaged.is_empty())
+        match &self.verification {
+            Some(Ok(found)) => found.pages_damaged.is_empty(),
+            Some(Err(_)) => false,
+            None => true,
+        }
     }
 
     fn cards(&self) -> String {
@@ -176,26 +216,29 @@ impl Report {
             rows.push(["The other slot".into(), "damaged; it may be the newer one".into()]);
         }
         let (class, pages) = match &self.verification {
-            Err(reason) => ("bad", escape(reason)),
-            Ok(found) if !found.pages_damaged.is_empty() => {
+            None => ("", "not checked yet".into()),
+            Some(Err(reason)) => ("bad", escape(reason)),
+            Some(Ok(found)) if !found.pages_damaged.is_empty() => {
                 let all = units::count(found.pages);
                 let damaged = found.pages_damaged.len() as u64;
                 let first = found.pages_damaged.first().copied().unwrap_or_default();
                 let (damaged, first) = (units::count(damaged), units::count(first));
                 ("bad", format!("{damaged} of {all} are not as written, the first is page {first}"))
             }
-            Ok(found) if !found.pages_busy.is_empty() => (
+            Some(Ok(found)) if !found.pages_busy.is_empty() => (
                 "warn",
                 format!("{} were being written", units::count(found.pages_busy.len() as u64)),
             ),
-            Ok(found) if !found.pages_unverifiable.is_empty() => {
+            Some(Ok(found)) if !found.pages_unverifiable.is_empty() => {
                 let (all, some) = (found.pages, found.pages_unverifiable.len() as u64);
                 (
                     "warn",
                     format!("{} of {} are not verifiable", units::count(some), units::count(all)),
                 )
             }
-            Ok(found) => ("good", format!("all {} are as written", units::count(found.pages))),
+            Some(Ok(found)) => {
+                ("good", format!("all {} are as written", units::count(found.pages)))
+            }
         };
         rows.push(["Data pages".into(), pages]);
         let records = match inspection.kind {
@@ -249,7 +292,7 @@ impl Report {
             ["Journal".into(), units::size(inspection.journal_bytes)],
             ["Hash".into(), escape(&words::hash(inspection))],
             ["Identity".into(), escape(&inspection.uuid)],
-            ["Digest".into(), self.digest.map_or_else(|| "–".into(), |digest| digest.to_string())],
+            ["Digest".into(), self.digest.clone().unwrap_or_else(|| "–".into())],
             ["Mark".into(), units::count(inspection.mark)],
             ["Slot, epoch".into(), format!("{}, {}", inspection.sequence, inspection.epoch)],
         ]);

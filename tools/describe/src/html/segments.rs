@@ -101,7 +101,8 @@ impl Report {
         // Verification numbers the pages of all segments in one go.
         let first: u64 = segments[..index].iter().map(|other| other.pages).sum();
         let here = first..first + segments[index].pages;
-        let damaged = self.verification.iter().flat_map(|found| &found.pages_damaged);
+        let found = self.verification.iter().flatten();
+        let damaged = found.flat_map(|found| &found.pages_damaged);
         damaged.filter(|page| here.contains(page)).map(|page| page - first).collect()
     }
 
