@@ -1,9 +1,10 @@
 //! How long single calls take while a disk is being written: adds, look-ups and syncs of one filter,
 //! beside the least that could be hoped for.
 //!
-//! `cargo bench --bench latency` takes some minutes and 3 GiB of disk, and writes `benches/LATENCY.md` and `benches/latency.svg`.
-//! Sizes given as arguments, in MiB, are measured alone, and nothing is written;
-//! `BLOOMFILE_BENCH_SECONDS` says for how long one thread adds; the other loads take a quarter of that. Files are made in the folder that
+//! `cargo bench --bench latency` takes some minutes and 3 GiB of disk, and writes `benches/LATENCY.md`
+//! and `benches/latency.svg`. Sizes given as arguments, in MiB, are measured alone, or with `durable` the
+//! adds that are synced one by one, and nothing is written; `BLOOMFILE_BENCH_SECONDS` says for how long
+//! one thread adds; the other loads take a quarter of that. Files are made in the folder that
 //! `BLOOMFILE_BENCH_DIR` names, or in the target folder.
 //!
 //! *The limit* is plain stores into a mapped file of the same size, while another thread calls msync of
@@ -462,6 +463,9 @@ fn main() {
     let folder = std::env::var_os("BLOOMFILE_BENCH_DIR").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = tempfile::tempdir_in(folder).unwrap();
+    if std::env::args().any(|argument| argument == "durable") {
+        return print!("{}", durable(folder.path(), length.min(Duration::from_secs(5))));
+    }
     let (mut report, mut curves) = (String::from(HEAD), Vec::new());
     for &mebibytes in if sizes.is_empty() { &[256, 1024][..] } else { &sizes } {
         let bytes = mebibytes << 20;

@@ -1,6 +1,8 @@
-//! Set operations: merging against the memory's own speed, and one key asked of 1,000 files.
+//! Many files: merging against the memory's own speed, one key asked of 1,000 files, and 10,000 small
+//! files open at once.
 //!
-//! `cargo bench --bench operations` prints a table; each figure is the best of a few rounds.
+//! `cargo bench --bench operations` prints a table; each figure is the best of a few rounds. With
+//! `merge`, `ask` or `open` that one is measured alone.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on stops")]
 #![allow(missing_docs, reason = "a benchmark")]
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bloomfile::{
-    Options,
+    Filter, Options, Reader,
     geometry::Geometry,
     ops::{Readers, SetOperation},
 };
@@ -44,6 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+const MEASURES: [(&str, fn(&PathBuf)); 3] = [("merge", merge), ("ask", ask), ("open", open)];
+
 const ROUNDS: usize = 5;
 const FILES: u64 = 8;
 const MIB: f64 = (1u64 << 20) as f64;
@@ -61,8 +65,13 @@ fn best(mut work: impl FnMut()) -> Duration {
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
-    merge(&folder.path().join("merge"));
-    ask(&folder.path().join("ask"));
+    let asked: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
+    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked == name);
+    for (name, measure) in MEASURES {
+        if wanted(name) {
+            measure(&folder.path().join(name));
+        }
+    }
 }
 
 /// Eight files of 256 MiB.
@@ -129,7 +138,7 @@ fn ask(folder: &PathBuf) {
             (0..10_000u64).map(|key| (key << 10 | file as u64).to_le_bytes()).collect();
         builder.add_batch(&keys);
         builder.finish().unwrap();
-        readers.push(bloomfile::Reader::open(&path).unwrap());
+        readers.push(Reader::open(&path).unwrap());
     }
     println!("one key asked of {COUNT} files of 10,000 keys each (12 MiB in all)");
     for length in [8, 64, 1024] {
@@ -158,5 +167,74 @@ fn ask(folder: &PathBuf) {
             each(together),
             each(apart)
         );
+    }
+}
+
+#[cfg(not(unix))]
+fn open(_: &PathBuf) {
+    println!("skipped: files open at once, which are measured on Unix systems");
+}
+
+/// Ten thousand files of a thousand keys, all open at once.
+#[cfg(unix)]
+fn open(folder: &PathBuf) {
+    use std::os::unix::fs::FileExt as _;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    const COUNT: usize = 10_000;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    if maximum.is_some_and(|most| most < COUNT as u64 + 100) {
+        return println!("skipped: {COUNT} files open at once, of {maximum:?} that may be");
+    }
+    std::fs::create_dir(folder).unwrap();
+    let first = folder.join("0");
+    let options = Options::new().capacity(1000).false_positive_rate(0.01);
+    let mut builder = options.start_build(&first).unwrap();
+    builder.add_hash_batch(&(0..1000u64).map(|key| key << 54 | key).collect::<Vec<u64>>());
+    builder.finish().unwrap();
+    let paths: Vec<PathBuf> = (0..COUNT).map(|file| folder.join(file.to_string())).collect();
+    for path in &paths[1..] {
+        std::fs::copy(&first, path).unwrap();
+    }
+
+    let file = File::options().write(true).create(true).truncate(true).open(folder.join("flush"));
+    let file = file.unwrap();
+    let mut flushes: Vec<Duration> = (0..200)
+        .map(|round| {
+            file.write_all_at(&[round as u8; 4096], 0).unwrap();
+            let start = Instant::now();
+            file.sync_data().unwrap();
+            start.elapsed()
+        })
+        .collect();
+    flushes.sort();
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    println!(
+        "{COUNT} files of 1,000 keys, {} KiB each, open at once; one flush of the disk takes {:.0} µs",
+        std::fs::metadata(&first).unwrap().len() >> 10,
+        micros(flushes[100])
+    );
+    let told = |what: &str, before: usize, time: Duration| {
+        let bytes = (NOW.load(Ordering::Relaxed) - before) as f64 / COUNT as f64;
+        println!(
+            "  {what}: {:.0} µs and {:.2} KiB each",
+            micros(time) / COUNT as f64,
+            bytes / 1024.0
+        );
+    };
+    // Once before, so that the system knows all names.
+    for _ in 0..2 {
+        let (before, start) = (NOW.load(Ordering::Relaxed), Instant::now());
+        let mut readers = Vec::with_capacity(COUNT);
+        readers.extend(paths.iter().map(|path| Reader::open(path).unwrap()));
+        told("for reading", before, start.elapsed());
+        drop(readers);
+        let (before, start) = (NOW.load(Ordering::Relaxed), Instant::now());
+        let mut filters = Vec::with_capacity(COUNT);
+        filters.extend(paths.iter().map(|path| Filter::open(path).unwrap()));
+        told("for writing", before, start.elapsed());
+        drop(filters);
     }
 }

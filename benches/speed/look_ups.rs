@@ -140,7 +140,6 @@ pub(crate) fn measure(
         of_sixteen.push(race);
         course.run(&samples.sixty_four).row(report, &format!("{what}, 64 bytes"));
     }
-    checks(path, &reader, [("absent", &absent), ("present", present)], report);
     for ours in [OURS, BATCH] {
         for other in [SBBF, FASTBLOOM] {
             let [absent, present] =
@@ -172,4 +171,5 @@ pub(crate) fn measure(
         rate(&|key| rivals.bloomfilter.check(key)),
     )
     .unwrap();
+    checks(path, &reader, [("absent", &absent), ("present", present)], report);
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ const RECORDS_AT_ONCE: u64 = 1 << 12;
 
 /// What is known of slots and journal of a file that others may be writing.
 pub(crate) struct PageChecker {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     /// The journal of a counting file; of a plain one, whether it was full.
     journal: JournalContents,
     keys: Keys,
@@ -67,7 +68,7 @@ struct HalfRead {
 }
 
 impl PageChecker {
-    pub(crate) fn new(loaded: Loaded) -> Self {
+    pub(crate) fn new(loaded: Arc<Loaded>) -> Self {
         PageChecker {
             loaded,
             journal: JournalContents::default(),
@@ -103,7 +104,7 @@ impl PageChecker {
                 doubted = false;
                 continue;
             }
-            let Loaded { slot, .. } = &self.loaded;
+            let Loaded { slot, .. } = &*self.loaded;
             let Some(index) = slot.segments.iter().position(|segment| segment.offset == offset)
             else {
                 return Ok(None);
@@ -142,7 +143,7 @@ impl PageChecker {
         bytes: &[u8; PAGE],
         entry: crate::format::PageEntry,
     ) -> Verdict {
-        let Loaded { superblock, slot, .. } = &self.loaded;
+        let Loaded { superblock, slot, .. } = &*self.loaded;
         let judge = PageJudge::of(superblock, slot, index, Some(&self.journal), medium.boot_id());
         let newest = index + 1 == slot.segments.len();
         let Some(cells) = self.keys.cells.get(&page).filter(|_| newest) else {
@@ -169,13 +170,13 @@ impl PageChecker {
                 }
             }
         };
-        *self = Self::new(loaded);
+        *self = Self::new(Arc::new(loaded));
         Ok(())
     }
 
     /// Reads what came to the journal since it was last read; `all` of it, wherever it stands.
     fn read_on(&mut self, medium: &dyn ReadMedium, all: bool) -> Result<()> {
-        let Loaded { superblock, slot, .. } = &self.loaded;
+        let Loaded { superblock, slot, .. } = &*self.loaded;
         if superblock.cells == CellKind::Counting {
             if !self.read || all || self.has_grown(medium)? {
                 self.journal = JournalContents::read(medium, superblock, slot)?;
@@ -207,7 +208,7 @@ impl PageChecker {
 
     /// Whether a record came to a counting file's journal since it was read.
     fn has_grown(&self, medium: &dyn ReadMedium) -> Result<bool> {
-        let Loaded { superblock, slot, .. } = &self.loaded;
+        let Loaded { superblock, slot, .. } = &*self.loaded;
         let layout = superblock.journal();
         for (at, epoch) in epochs_of(medium, superblock, slot).into_iter().enumerate() {
             let reader =

@@ -1,5 +1,6 @@
 //! A file as a reader finds it: headers, health, journal, and how full its page tables say it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::Changes;
@@ -52,7 +53,7 @@ impl Health {
 /// A file as a reader finds it.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: Arc<Loaded>,
     pub(crate) health: Health,
     /// What the journal says of an open file, whether a writer has it or had it. `None` as well where
     /// slots were written while it was read: the data are complete then.
@@ -187,8 +188,11 @@ impl Headers {
     /// The snapshot that these headers are part of, with what each table counts.
     pub(crate) fn with_counts(self, counts: Vec<[Occupancy; 2]>) -> Snapshot {
         let Headers { loaded, health, journal } = self;
-        let (occupancy, journalled) = counts.into_iter().map(<(_, _)>::from).unzip();
-        Snapshot { loaded, health, journal, occupancy, journalled }
+        let (mut occupancy, mut journalled): (Vec<_>, Vec<_>) =
+            counts.into_iter().map(<(_, _)>::from).unzip();
+        // Programs have thousands of files open.
+        [&mut occupancy, &mut journalled].into_iter().for_each(Vec::shrink_to_fit);
+        Snapshot { loaded: Arc::new(loaded), health, journal, occupancy, journalled }
     }
 
     /// Reads the headers and, of an open file, the journal. Whether a lock is held says what the file

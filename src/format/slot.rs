@@ -321,10 +321,12 @@ impl Slot {
                 return bad("reserved byte", at as u64, "the byte at this offset must be zero");
             }
         }
-        let segments = bytes[SEGMENTS..records_end]
+        let mut segments = bytes[SEGMENTS..records_end]
             .chunks_exact(SEGMENT_BYTES)
             .map(|bytes| decode_segment(bytes, cells))
             .collect::<Result<Vec<_>>>()?;
+        // Programs have thousands of files open.
+        segments.shrink_to_fit();
         let slot = Slot {
             sequence: Le::read_u64(&bytes[SEQUENCE..]),
             epoch: Le::read_u64(&bytes[EPOCH..]),

@@ -332,7 +332,7 @@ impl<'a> Source<'a> {
     /// Reads every page; one that is damaged is an error.
     pub(super) fn verify(&self) -> Result<()> {
         let Snapshot { loaded, journal, .. } = &*self.snapshot;
-        let (place, live) = ((loaded, self.index), self.health() == Health::Live);
+        let (place, live) = ((&**loaded, self.index), self.health() == Health::Live);
         check_segment(&*self.medium, place, journal.as_ref(), live, &self.file_pages())
             .and_then(|check| check.refuse_damage(self.index))
             .map_err(|error| self.blame(error))

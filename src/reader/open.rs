@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 #[cfg(feature = "files")]
 use std::path::Path;
+use std::sync::Arc;
 
 use super::checked::CheckedPages;
 #[cfg(feature = "files")]
@@ -71,7 +72,7 @@ impl Reader {
     fn in_memory(medium: &dyn ReadMedium, options: &ReadOptions) -> Result<Self> {
         for _ in 0..COPIES {
             let snapshot = Snapshot::read(medium)?;
-            let Loaded { superblock, slot, .. } = &snapshot.loaded;
+            let Loaded { superblock, slot, .. } = &*snapshot.loaded;
             let hasher = superblock.hasher(options.key.as_ref())?;
             let copies = segments(superblock, slot, |geometry, offset| {
                 copy_segment(medium, geometry, offset)
@@ -120,7 +121,7 @@ struct Opened {
 impl Opened {
     fn new(medium: &FileMedium, options: &ReadOptions) -> Result<Self> {
         let mut snapshot = Snapshot::read_once(medium)?;
-        let Loaded { superblock, slot, .. } = &snapshot.loaded;
+        let Loaded { superblock, slot, .. } = &*snapshot.loaded;
         let hasher = superblock.hasher(options.key.as_ref())?;
         let segments = segments(superblock, slot, |geometry, offset| {
             map_segment(medium, geometry, offset, Mapping::ReadOnly)
@@ -154,10 +155,10 @@ fn must_be_sound(snapshot: &Snapshot, options: &ReadOptions) -> bool {
 }
 
 /// What is known of the pages of a file that was just opened: nothing.
-fn nothing_checked(loaded: &Loaded) -> CheckedPages {
-    let Loaded { superblock, slot, .. } = loaded;
+fn nothing_checked(loaded: &Arc<Loaded>) -> CheckedPages {
+    let Loaded { superblock, slot, .. } = &**loaded;
     let (geometry, offset) = region_places(superblock, slot)[0];
-    let checker = PageChecker::new(loaded.clone());
+    let checker = PageChecker::new(Arc::clone(loaded));
     let checked = CheckedPages::new(checker, region_count(superblock), offset, geometry.pages());
     track(&checked, loaded);
     checked
@@ -186,8 +187,8 @@ fn check_all(
     checked: &CheckedPages,
     copies: bool,
 ) -> Result<()> {
-    let Loaded { superblock, slot, .. } = &snapshot.loaded;
-    let mut checker = PageChecker::new(snapshot.loaded.clone());
+    let Loaded { superblock, slot, .. } = &*snapshot.loaded;
+    let mut checker = PageChecker::new(Arc::clone(&snapshot.loaded));
     for (index, record) in slot.segments.iter().enumerate() {
         let data = segments.get(record.region);
         let extent = record.extent();

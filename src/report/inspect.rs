@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 #[cfg(feature = "files")]
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::Result;
-use crate::file::{Health, Snapshot};
+use crate::file::{Health, Loaded, Snapshot};
 use crate::format::{FORMAT_VERSION, SegmentRecord, WhenFull, table_bytes};
 use crate::geometry::{CellKind, Geometry};
 use crate::plan::{self, Estimate, Occupancy, SealedPages};
@@ -199,7 +200,7 @@ pub(crate) fn inspect_snapshot(snapshot: Snapshot) -> Inspection {
     let mark = snapshot.mark();
     let Snapshot { loaded, health, journal, journalled, .. } = snapshot;
     let slot_damaged = loaded.other_slot_damaged;
-    let (superblock, mut slot) = (loaded.superblock, loaded.slot);
+    let Loaded { superblock, mut slot, .. } = Arc::unwrap_or_clone(loaded);
     let journal_records = journal.as_ref().map_or(0, |journal| journal.keys);
     if let Some(journal) = &journal {
         journal.count_adds(&mut slot);

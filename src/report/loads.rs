@@ -90,8 +90,8 @@ pub fn block_loads_bytes(bytes: impl AsRef<[u8]>) -> Result<Vec<BlockLoads>> {
 }
 
 fn loads_of_medium(medium: &dyn ReadMedium) -> Result<Vec<BlockLoads>> {
-    let slot = Snapshot::read(medium)?.loaded.slot;
-    let segments = slot.segments.iter().enumerate();
+    let loaded = Snapshot::read(medium)?.loaded;
+    let segments = loaded.slot.segments.iter().enumerate();
     segments.map(|(index, segment)| loads_of(medium, index, segment)).collect()
 }
 
@@ -186,7 +186,7 @@ pub fn crowding_bytes(bytes: impl AsRef<[u8]>) -> Result<Vec<Crowding>> {
 }
 
 fn crowding_of_medium(medium: &dyn ReadMedium) -> Result<Vec<Crowding>> {
-    let slot = Snapshot::read(medium)?.loaded.slot;
+    let loaded = Snapshot::read(medium)?.loaded;
     let look = |(index, segment): (usize, &SegmentRecord)| {
         if segment.geometry.layout() == Layout::Sealed {
             // Its page table tells the keys of each page, and its pages are its blocks.
@@ -201,5 +201,5 @@ fn crowding_of_medium(medium: &dyn ReadMedium) -> Result<Vec<Crowding>> {
         let fullest = blocks.fullest(|page| entries[page as usize].ones, MOST_PAGES);
         blocks.find_crowded(&FilePages::new(medium, index, extent), fullest, segment.adds)
     };
-    slot.segments.iter().enumerate().map(look).collect()
+    loaded.slot.segments.iter().enumerate().map(look).collect()
 }
