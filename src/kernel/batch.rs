@@ -45,11 +45,22 @@ impl<Q: Map> Cells<Q> {
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         match self.kernel {
-            Kernel::Drawn => portable::prefetch_drawn(self, hash),
+            Kernel::Drawn | Kernel::Counting | Kernel::WideCounting | Kernel::Sealed => {
+                self.prefetch_places(hash);
+            }
+            _ => prefetch(self.line_pointer(hash)),
+        }
+    }
+
+    /// [`prefetch`](Self::prefetch) where a hash has other cells than those of a line: out of the way of
+    /// batches, which are compiled as one loop without it.
+    #[inline(never)]
+    fn prefetch_places(&self, hash: u64) {
+        match self.kernel {
             Kernel::Counting | Kernel::WideCounting => self.prefetch_counters(hash),
             // Where a page has the words of a key stands in the page.
             Kernel::Sealed => {}
-            _ => prefetch(self.line_pointer(hash)),
+            _ => portable::prefetch_drawn(self, hash),
         }
     }
 

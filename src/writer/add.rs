@@ -154,16 +154,23 @@ impl<M: Medium> Engine<M> {
     /// Adds hashes that were not in when their adder looked; how many were still not in.
     #[inline(never)]
     fn add_all_absent(&self, hashes: &[u64]) -> u64 {
-        hashes.iter().map(|&hash| u64::from(self.add_absent(hash) == Some(true))).sum()
+        // No thread is another process between two of them.
+        if self.medium.is_forked() {
+            return 0;
+        }
+        hashes.iter().map(|&hash| u64::from(self.add_absent_here(hash) == Some(true))).sum()
     }
 
     /// Adds a hash that was not in when its adder looked to the only segment; true when it was still
     /// not in, nothing when this handle must not write any more.
     #[inline(always)]
     fn add_absent(&self, hash: u64) -> Option<bool> {
-        if self.medium.is_forked() {
-            return None;
-        }
+        if self.medium.is_forked() { None } else { self.add_absent_here(hash) }
+    }
+
+    /// [`add_absent`](Self::add_absent), in the process that opened the file.
+    #[inline(always)]
+    fn add_absent_here(&self, hash: u64) -> Option<bool> {
         let segment = &self.segments.first;
         match self.stripes.hold(stripe_number(&segment.data, hash)) {
             Ok(stripe) => Some(self.add_held(segment, &stripe, hash) != 0),
