@@ -46,7 +46,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const MEASURES: [(&str, fn(&PathBuf)); 3] = [("merge", merge), ("ask", ask), ("open", open)];
+/// Measures something in a folder that is not there yet.
+type Measure = fn(&PathBuf);
+
+const MEASURES: [(&str, Measure); 3] = [("merge", merge), ("ask", ask), ("open", open)];
 
 const ROUNDS: usize = 5;
 const FILES: u64 = 8;
