@@ -10,6 +10,7 @@
 //! # Ok::<(), bloomfile::Error>(())
 //! ```
 
+mod distinct;
 mod estimate;
 mod growth;
 mod loads;
@@ -18,6 +19,7 @@ mod precheck;
 mod projection;
 mod rate;
 
+pub use distinct::DistinctKeys;
 pub(crate) use estimate::most_ones;
 pub use estimate::{Estimate, Overlap, estimate_keys, estimate_overlap};
 pub use growth::{

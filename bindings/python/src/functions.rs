@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bloomfile::ops::SetOperation;
+use bloomfile::plan::DistinctKeys;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::arrow::ArrowColumn;
 use crate::errors::raise;
 use crate::filter::Filter;
 use crate::handle::{as_column_of, report};
-use crate::keys::{Encoding, Rules, count, each_batch};
+use crate::keys::{Encoding, Rules, each_batch};
 use crate::options::{Arguments, NewFile, secret, when_full};
 use crate::reader::{How, Reader};
 
@@ -135,9 +136,9 @@ pub(crate) fn create(
 ///
 /// `keys` is anything that can be iterated over and holds `bytes`, things like bytes, or `str`; a file
 /// object, whose lines are keys; an Arrow column or stream of pyarrow, polars, pandas, duckdb and
-/// others; a NumPy array. Without `capacity` it is made for as many keys as there are, which where that
-/// cannot be told beforehand takes 8 bytes of memory for each. `kind="sealed"` makes a filter in least
-/// space that is never added to.
+/// others; a NumPy array. Without `capacity` it is made for as many different keys as there are, which
+/// takes 8 bytes of memory for each key. `kind="sealed"` makes a filter in least space that is never
+/// added to.
 ///
 /// >>> built = bloomfile.build("words.bloom", ["sheep", "goat", "sheep"], fpr=0.001)
 /// >>> built.keys
@@ -182,12 +183,10 @@ pub(crate) fn build<'py>(
         journal,
         replace,
     };
-    let NewFile { mut options, encoding } = arguments.new_file()?;
+    let NewFile { options, encoding } = arguments.new_file()?;
     let counted =
         capacity.is_none() && rows.is_none() && kind != "sealed" && layout != Some("sealed");
-    if counted && let Some(count) = count(keys) {
-        options = options.capacity(count.max(1));
-    } else if counted {
+    if counted {
         // The hasher depends on no size.
         let hasher = options.clone().capacity(1).start_build(&path).map_err(raise)?.hasher();
         let mut all = Vec::new();
@@ -196,9 +195,11 @@ pub(crate) fn build<'py>(
             all.extend_from_slice(batch.hashes);
             Ok(())
         })?;
-        options = options.capacity((all.len() as u64).max(1));
         let built = py.detach(|| {
-            let mut builder = options.start_build(&path)?;
+            let mut distinct = DistinctKeys::new();
+            all.iter().for_each(|&hash| distinct.add(hash));
+            let capacity = distinct.capacity().max(1);
+            let mut builder = options.capacity(capacity).start_build(&path)?;
             builder.add_hash_batch(&all);
             builder.finish()
         });

@@ -177,12 +177,6 @@ impl Batch<'_> {
 
 type Sink<'a> = &'a mut dyn FnMut(Python<'_>, Batch<'_>) -> PyResult<()>;
 
-/// The number of keys, where it is known without looking at them.
-pub(crate) fn count(keys: &Bound<'_, PyAny>) -> Option<u64> {
-    // The length of a table is that of its column.
-    keys.len().ok().map(|count| count as u64)
-}
-
 /// Hashes all keys, and hands them over in batches, in order.
 pub(crate) fn each_batch(
     keys: &Bound<'_, PyAny>,

@@ -27,6 +27,10 @@ def test_the_tour():
     f.close()
     for name, key in [("a.bloom", "a"), ("b.bloom", "b")]:
         bloomfile.build(name, [key], capacity=100)
+    # Repeats take no room, however the keys come.
+    for keys in [["a", "b", "a"] * 1000, (str(i % 7) for i in range(10_000))]:
+        built = bloomfile.build("repeats.bloom", keys, replace=True)
+        assert built.capacity == built.keys in (2, 7)
     bloomfile.merge("all.bloom", ["a.bloom", "b.bloom"])
     assert bloomfile.compare("all.bloom", "a.bloom").relation == "superset"
     assert bloomfile.inspect("all.bloom").capacity == 100

@@ -96,7 +96,7 @@ impl Building {
         let builder = match self.keys {
             Keys::Sealed(builder) => *builder,
             Keys::Counted(spool) => {
-                let options = self.options.capacity(spool.count.max(1));
+                let options = self.options.capacity(spool.keys.capacity().max(1));
                 let mut builder = options.start_build(&self.path)?;
                 let taken = spool.replay(|hashes| {
                     builder.add_hash_batch(hashes);

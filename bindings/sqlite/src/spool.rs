@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
+use bloomfile::plan::DistinctKeys;
 use tempfile::SpooledTempFile;
 
 /// Bytes of hashes that are kept in memory; more are in the temporary folder.
@@ -16,18 +17,19 @@ const BATCH: usize = 1 << 20;
 /// Hashes, in the order in which they came.
 pub(crate) struct Spool {
     file: BufWriter<SpooledTempFile>,
-    pub(crate) count: u64,
+    pub(crate) keys: DistinctKeys,
 }
 
 impl Spool {
     pub(crate) fn new() -> Self {
         let file = BufWriter::with_capacity(BUFFER, SpooledTempFile::new(IN_MEMORY));
-        Spool { file, count: 0 }
+        Spool { file, keys: DistinctKeys::new() }
     }
 
     pub(crate) fn add(&mut self, hash: u64) -> io::Result<()> {
-        self.count += 1;
-        self.file.write_all(&hash.to_ne_bytes())
+        self.file.write_all(&hash.to_ne_bytes())?;
+        self.keys.add(hash);
+        Ok(())
     }
 
     /// Hands all of them over, many at a time.
@@ -35,8 +37,9 @@ impl Spool {
         let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
         let mut file = BufReader::with_capacity(BUFFER, file);
-        let mut hashes = Vec::with_capacity(BATCH.min(self.count as usize));
-        for _ in 0..self.count {
+        let count = self.keys.keys();
+        let mut hashes = Vec::with_capacity(BATCH.min(count as usize));
+        for _ in 0..count {
             let mut bytes = [0; 8];
             file.read_exact(&mut bytes)?;
             hashes.push(u64::from_ne_bytes(bytes));

@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::{Builder, Built, Options, geometry::Layout, hash::Hasher};
+use bloomfile::{Builder, Built, Options, geometry::Layout, hash::Hasher, plan::DistinctKeys};
 use clap::Args;
 use serde::Serialize;
 use tempfile::SpooledTempFile;
@@ -15,7 +15,7 @@ use super::part::{self, PartNumber};
 use super::wording::warn_if_over_capacity;
 use super::writing::{hashes, news};
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Distinct, Format, Piece, Sink, Source};
+use crate::keys::{self, Format, Piece, Sink, Source};
 use crate::options::{FormArgs, NewFileArgs, PrintArgs, RecordArgs, ShapeArgs};
 use crate::platform::TEMPORARY_FOLDER;
 use crate::{output, text, units};
@@ -93,11 +93,6 @@ const HASHES_PER_THREAD: RangeInclusive<u64> = 1 << 17..=1 << 20;
 /// Bytes of a filter for each hash that a thread adds at once: the larger the filter is, the more
 /// hashes it takes to have several in each region, and the less their memory counts.
 const BYTES_PER_HASH: u64 = 64;
-
-/// How many times as many keys as distinct ones are taken for repeats, and not for an error of the
-/// estimate, whose standard error is 0.4 %; and what is added to it.
-const REPEATS: f64 = 1.02;
-const MARGIN: f64 = 1.01;
 
 /// Bytes of hashes that are kept in memory before all of them go to the temporary folder.
 const SPOOL_BYTES: usize = 1 << 21;
@@ -256,11 +251,11 @@ fn build_counted(
     let hasher = start(&options.clone().capacity(1), args)?.builder.hasher();
     let mut spool = Spool::new(hasher);
     keys::visit(sources, format, args.print.quiet, &mut spool)?;
-    let keys = spool.keys;
+    let keys = spool.keys.keys();
     if keys == 0 {
         return Err(no_key(args));
     }
-    let options = options.capacity(spool.capacity());
+    let options = options.capacity(spool.keys.capacity());
     let mut sink = start(&options, args)?;
     spool.replay(|hashes| sink.add(hashes))?;
     Ok((keys, sink.finish().0))
@@ -324,8 +319,7 @@ impl Sink for BuildSink {
 /// Keeps hashes until their number is known: a few in memory, many in a nameless temporary file.
 struct Spool {
     hasher: Hasher,
-    keys: u64,
-    distinct: Distinct,
+    keys: DistinctKeys,
     file: BufWriter<SpooledTempFile>,
 }
 
@@ -333,20 +327,7 @@ impl Spool {
     fn new(hasher: Hasher) -> Self {
         let file = tempfile::spooled_tempfile(SPOOL_BYTES);
         let file = BufWriter::with_capacity(SPOOL_BUFFER_BYTES, file);
-        Spool { hasher, keys: 0, distinct: Distinct::new(), file }
-    }
-
-    /// How many keys a filter of these is for: repeats take no room, and what an estimate may be short
-    /// of is added.
-    fn capacity(&self) -> u64 {
-        let distinct = self.distinct.estimate();
-        if distinct.fract() == 0.0 {
-            distinct as u64
-        } else if distinct * REPEATS < self.keys as f64 {
-            (distinct * MARGIN).ceil() as u64
-        } else {
-            self.keys
-        }
+        Spool { hasher, keys: DistinctKeys::new(), file }
     }
 
     fn failed(error: io::Error) -> Failure {
@@ -365,7 +346,7 @@ impl Spool {
         file.rewind().map_err(Self::failed)?;
         let mut bytes = vec![0; SPOOL_BUFFER_BYTES];
         let mut hashes = Vec::with_capacity(bytes.len() / size_of::<u64>());
-        let mut left = self.keys * size_of::<u64>() as u64;
+        let mut left = self.keys.keys() * size_of::<u64>() as u64;
         while left > 0 {
             let length = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let bytes = &mut bytes[..length];
@@ -389,9 +370,8 @@ impl Sink for Spool {
     fn accept(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
         for hash in &hashes {
             self.file.write_all(&hash.to_le_bytes()).map_err(Self::failed)?;
-            self.distinct.add(*hash);
+            self.keys.add(*hash);
         }
-        self.keys += hashes.len() as u64;
         Ok(ControlFlow::Continue(()))
     }
 }

@@ -5,7 +5,6 @@
 //! the results are accepted in the order of the input.
 
 mod csv;
-mod distinct;
 mod file;
 mod form;
 mod format;
@@ -24,7 +23,6 @@ mod texts;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
-pub(crate) use distinct::Distinct;
 pub(crate) use form::{Encoding, Form, RESERVED};
 pub(crate) use format::{Field, Format};
 pub(crate) use json::JsonPath;

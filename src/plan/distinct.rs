@@ -1,4 +1,4 @@
-//! About how many different hashes there were, in 64 KiB.
+//! About how many different keys there were, by their hashes, in 64 KiB.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,54 @@ const EXACT: usize = 4096;
 /// Most leading zeros, and one, of what is left of a hash.
 const MOST: usize = (64 - BITS + 1) as usize;
 
-/// HyperLogLog: each register holds the longest run of leading zeros, and one, among its hashes.
-pub(crate) struct Distinct {
+/// How many times as many keys as distinct ones are taken for repeats, and not for an error of the
+/// estimate, whose standard error is 0.4 %; and what is added to it.
+const REPEATS: f64 = 1.02;
+const MARGIN: f64 = 1.01;
+
+/// Counts keys of which some may come again and again, to tell what capacity a filter of them needs:
+/// exactly up to 4,096, then about, in 64 KiB however many they are.
+///
+/// ```
+/// use bloomfile::{hash::Hasher, plan::DistinctKeys};
+///
+/// let mut keys = DistinctKeys::new();
+/// for key in ["sheep", "goat", "sheep"] {
+///     keys.add(Hasher::new(0).hash(key));
+/// }
+/// assert_eq!((keys.keys(), keys.capacity()), (3, 2));
+/// ```
+#[derive(Clone)]
+pub struct DistinctKeys {
+    keys: u64,
+    /// HyperLogLog: each holds the longest run of leading zeros, and one, among its hashes.
     registers: Box<[u8]>,
-    /// All of them, as long as they are few.
+    /// All hashes, as long as they are few.
     few: HashSet<u64>,
 }
 
-impl Distinct {
-    pub(crate) fn new() -> Self {
-        Distinct { registers: vec![0; 1 << BITS].into(), few: HashSet::new() }
+impl std::fmt::Debug for DistinctKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (keys, estimate) = (self.keys, self.estimate());
+        f.debug_struct("DistinctKeys").field("keys", &keys).field("estimate", &estimate).finish()
+    }
+}
+
+impl Default for DistinctKeys {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DistinctKeys {
+    /// No keys so far.
+    pub fn new() -> Self {
+        DistinctKeys { keys: 0, registers: vec![0; 1 << BITS].into(), few: HashSet::new() }
     }
 
-    pub(crate) fn add(&mut self, hash: u64) {
+    /// Counts a key, by its hash under any [`Hasher`](crate::hash::Hasher).
+    pub fn add(&mut self, hash: u64) {
+        self.keys += 1;
         if self.few.len() <= EXACT {
             self.few.insert(hash);
         }
@@ -33,13 +68,31 @@ impl Distinct {
         *register = (*register).max(run as u8);
     }
 
-    /// The number, with a standard error of 0.4 % where it is not exact: the estimator of Ertl, "New
-    /// cardinality estimation algorithms for HyperLogLog sketches" (2017), which has no bias to be
-    /// corrected.
-    pub(crate) fn estimate(&self) -> f64 {
+    /// Keys that were counted, repeats among them.
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// How many keys a filter of these is for: repeats take no room, and what an estimate may be short
+    /// of is added.
+    pub fn capacity(&self) -> u64 {
+        let distinct = self.estimate();
+        if self.few.len() <= EXACT {
+            self.few.len() as u64
+        } else if distinct * REPEATS < self.keys as f64 {
+            (distinct * MARGIN).ceil() as u64
+        } else {
+            self.keys
+        }
+    }
+
+    /// The number of different keys, with a standard error of 0.4 % where it is not exact.
+    pub fn estimate(&self) -> f64 {
         if self.few.len() <= EXACT {
             return self.few.len() as f64;
         }
+        // The estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
+        // (2017), which has no bias to be corrected.
         let mut counts = [0.0; MOST + 1];
         self.registers.iter().for_each(|&run| counts[usize::from(run)] += 1.0);
         let registers = self.registers.len() as f64;
@@ -89,8 +142,8 @@ mod tests {
 
     #[test]
     fn repeats_are_not_counted() {
-        let hasher = bloomfile::hash::Hasher::new(0);
-        let mut distinct = Distinct::new();
+        let hasher = crate::hash::Hasher::new(0);
+        let mut distinct = DistinctKeys::new();
         let mut next = 0u64;
         for number in [0, 1, 2, 4096, 4097, 20_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000]
         {
@@ -103,6 +156,8 @@ mod tests {
             let error = (estimate - number as f64).abs() / number.max(1) as f64;
             let most = if number <= EXACT as u64 { 0.0 } else { 0.015 };
             assert!(error <= most, "{estimate} for {number}");
+            let capacity = distinct.capacity() as f64 / number.max(1) as f64;
+            assert!(distinct.keys() >= number && capacity < 1.025, "{capacity} for {number}");
         }
     }
 }
