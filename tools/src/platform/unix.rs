@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -69,14 +69,21 @@ pub(crate) fn watch(
     let ignored = ignored();
     let signals = [SIGHUP, SIGINT, SIGTERM].into_iter();
     let signals: Vec<i32> = signals.filter(|&signal| !ignored(signal)).collect();
+    let came = Arc::new(AtomicUsize::new(0));
     for &signal in &signals {
         // Looks at the flag before the next line's action sets it: the first signal passes.
         flag::register_conditional_shutdown(signal, status(signal), Arc::clone(interrupted))?;
         flag::register(signal, Arc::clone(interrupted))?;
+        flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
     }
     let mut signals = Signals::new(signals)?;
     std::thread::Builder::new().spawn(move || {
-        if let Some(signal) = signals.forever().next() {
+        // One that came before the line above is not among those to be waited for.
+        let signal = match came.load(Ordering::Acquire) {
+            0 => signals.forever().next(),
+            signal => Some(signal as i32),
+        };
+        if let Some(signal) = signal {
             end(status(signal));
         }
     })?;

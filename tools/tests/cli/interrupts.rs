@@ -1,11 +1,11 @@
 //! `add` in batches, with marks, interrupted and resumed: real processes and real signals.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::processes::wait_for_writer;
-use crate::sandbox::{Ran, Sandbox, numbers};
+use crate::sandbox::{BLOOMFILE, Ran, Sandbox, numbers};
 
 const CREATE: &str = "create -q a.bloom -n 1000 -p 1e-6";
 
@@ -251,4 +251,53 @@ fn an_interrupted_add_to_counters_says_where_to_go_on() {
          the keys after them: these would count twice\n",
     );
     sandbox.run("remove -q a.bloom cow cow sheep").is(0, "", "");
+}
+
+/// Between the moment in which a signal no longer ends the process and the one in which a thread waits
+/// for it: strace makes that longer.
+#[test]
+fn a_signal_that_comes_too_early_is_not_lost() {
+    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !traced.is_ok_and(|status| status.success()) {
+        eprintln!(
+            "skipped: signals while the command begins to watch for them, which needs strace"
+        );
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut command = Command::new("strace");
+    let inject = "inject=socketpair:delay_enter=1000000";
+    command.args(["-f", "-o", "trace", "-e", "trace=socketpair", "-e", inject, "bash", "-c"]);
+    command.args(["echo $$ > pid; exec \"$0\" build n.bloom -n 1M -p 1%", BLOOMFILE]);
+    command.current_dir(sandbox.folder()).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let process = loop {
+        let pid = std::fs::read_to_string(sandbox.path("pid")).unwrap_or_default();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
+        let status = status.unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        if status.starts_with("Name:\tbloomfile") && mask >> 14 & 1 == 1 {
+            break pid;
+        }
+        assert!(Instant::now() < deadline, "the command does not watch for signals");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(Command::new("kill").args(["-TERM", process.trim()]).status().unwrap().success());
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            let _ = Command::new("kill").args(["-KILL", process.trim()]).status();
+            let _ = child.wait();
+            panic!("the signal was lost");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(143));
+    assert!(!sandbox.path("n.bloom").exists());
+    // It came while that call was waited for.
+    assert!(String::from_utf8(sandbox.read("trace")).unwrap().contains("socketpair("));
 }
