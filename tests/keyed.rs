@@ -313,6 +313,31 @@ fn files_of_different_secrets_are_not_combined() {
 }
 
 /// A file whose writer crashed after a sync, as a copy made before it closes the file.
+/// Look-ups in files larger than the caches hash keys with other instructions, where there are some.
+#[test]
+fn single_keys_are_found_in_large_files_as_in_batches() {
+    let folder = folder();
+    let path = folder.path().join("large");
+    let options = Options::new().capacity(8_000_000).false_positive_rate(0.01).key(&secret());
+    let filter = options.create(&path).unwrap();
+    let keys: Vec<String> = (0..2000).map(|number| "k".repeat(number % 80) + &key(7)).collect();
+    let added: Vec<String> =
+        keys.iter().enumerate().map(|(at, key)| format!("{key}{at}")).collect();
+    filter.add_batch(&added).unwrap();
+    let hasher = Hasher::keyed(&secret());
+    let absent: Vec<String> = added.iter().map(|key| format!("{key}+")).collect();
+    filter.checkpoint().unwrap();
+    let reader = ReadOptions::new().key(&secret()).verify(true).open(&path).unwrap();
+    for (keys, expected) in [(&added, added.len()), (&absent, 0)] {
+        let found = keys.iter().filter(|key| reader.contains(key)).count();
+        assert!((expected..expected + 60).contains(&found), "{found} of {}", keys.len());
+        for key in keys {
+            let found = reader.contains_hash(hasher.hash(key));
+            assert_eq!((reader.contains(key), filter.contains(key)), (found, found), "{key}");
+        }
+    }
+}
+
 fn crash(path: &Path, options: Options, keys: std::ops::Range<u32>) {
     let original = path.with_extension("original");
     let filter = options.create(&original).unwrap();

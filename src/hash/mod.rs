@@ -17,7 +17,7 @@ pub use key::Key;
 pub(crate) use key::fingerprint;
 pub(crate) use sip::LANES;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use sip::Lanes;
+pub(crate) use sip::{Lanes, NARROW, State};
 
 use std::fmt;
 
@@ -152,6 +152,14 @@ impl Hasher {
     pub(crate) fn hash_keyed(&self, key: &[u8]) -> u64 {
         debug_assert!(self.keyed);
         sip::hash(self.words, key)
+    }
+
+    /// [`hash_keyed`](Self::hash_keyed) with the state in registers of some kind.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn hash_keyed_in<S: State>(&self, key: &[u8]) -> u64 {
+        debug_assert!(self.keyed);
+        sip::hash_in::<S>(self.words, key)
     }
 
     /// The hashes of keys of the same length, where this is known to be the hasher of a secret, one in

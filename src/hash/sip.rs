@@ -14,7 +14,7 @@ const START: [u64; 4] =
 const WIDE: u64 = 0xee;
 
 /// What sets the last rounds of the variant with 64 bits of output apart.
-const NARROW: u64 = 0xff;
+pub(crate) const NARROW: u64 = 0xff;
 
 /// What sets the rounds of the second half of the output apart, in the variant with 128 bits.
 const SECOND: u64 = 0xdd;
@@ -80,16 +80,49 @@ fn compress<L: Lanes>(state: &mut [L; 4], word: L) {
     state[0] = state[0].xor(word);
 }
 
+/// The four words of the state of one message, in registers of some kind.
+pub(crate) trait State {
+    fn new(start: [u64; 4]) -> Self;
+    /// As [`compress`].
+    fn compress(&mut self, word: u64);
+    /// Sets the variant with 64 bits of output apart, and does as [`finish`].
+    fn finish(self) -> u64;
+}
+
+impl State for [u64; 4] {
+    #[inline(always)]
+    fn new(start: [u64; 4]) -> Self {
+        start
+    }
+
+    #[inline(always)]
+    fn compress(&mut self, word: u64) {
+        compress(self, word);
+    }
+
+    #[inline(always)]
+    fn finish(mut self) -> u64 {
+        self[2] ^= NARROW;
+        finish(&mut self)
+    }
+}
+
 /// Takes in a whole message: its words, then what is left of it under its length.
 #[inline(always)]
-fn absorb(state: &mut [u64; 4], message: &[u8]) {
+fn absorb(state: &mut impl State, message: &[u8]) {
+    if message.len() == 16 {
+        // A frequent length, without a loop.
+        state.compress(word(message, 0));
+        state.compress(word(message, 8));
+        return state.compress(16 << 56);
+    }
     let mut left = message;
     while left.len() >= 8 {
-        compress(state, word(left, 0));
+        state.compress(word(left, 0));
         left = &left[8..];
     }
     let rest = if left.is_empty() { 0 } else { tail(left) };
-    compress(state, rest | (message.len() as u64) << 56);
+    state.compress(rest | (message.len() as u64) << 56);
 }
 
 /// The last four rounds, and the output after them.
@@ -104,10 +137,15 @@ fn finish<L: Lanes>(state: &mut [L; 4]) -> L {
 /// SipHash-2-4 of a message, from the [`start`] of a key.
 #[inline(always)]
 pub(super) fn hash(start: [u64; 4], message: &[u8]) -> u64 {
-    let mut state = start;
+    hash_in::<[u64; 4]>(start, message)
+}
+
+/// [`hash`] with the state in registers of some kind.
+#[inline(always)]
+pub(super) fn hash_in<S: State>(start: [u64; 4], message: &[u8]) -> u64 {
+    let mut state = S::new(start);
     absorb(&mut state, message);
-    state[2] ^= NARROW;
-    finish(&mut state)
+    state.finish()
 }
 
 /// Messages that are hashed at once.

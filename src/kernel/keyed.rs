@@ -89,6 +89,12 @@ mod tests {
                     std::array::from_fn(|lane| &bytes[97 * lane..][..length]);
                 let single = keys.map(|key| hasher.hash(key));
                 assert_eq!(all(&hasher, keys, found), single, "{found:?}, {length} bytes");
+                #[cfg(target_arch = "x86_64")]
+                if found == Instructions::Wide {
+                    // SAFETY: the processor has the instructions.
+                    let pairs = keys.map(|key| unsafe { wide::hash_one_keyed(&hasher, key) });
+                    assert_eq!(pairs, single, "{length} bytes");
+                }
                 let mut mixed = keys;
                 mixed[5] = &bytes[..length + 1];
                 let single = mixed.map(|key| hasher.hash(key));

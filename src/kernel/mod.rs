@@ -56,6 +56,11 @@ use crate::storage::{LINE_WORDS, Map, Usage, Words, prefetch_to_write};
 /// Bytes of a block of the `line` layout.
 const LINE_BYTES: usize = 8 * LINE_WORDS;
 
+/// From this size on a look-up waits for memory longer than a hash under a secret takes: what counts
+/// then is that the hash is few instructions, so that the processor reaches the next look-ups, and
+/// below it how soon the hash is known.
+const FAR: u64 = 8 << 20;
+
 /// The word and the bit of the cell a hash takes in a row.
 #[inline(always)]
 pub(crate) fn place(geometry: &Geometry, hash: u64, row: u32) -> (usize, u64) {
@@ -162,6 +167,24 @@ impl<Q: Map> Cells<Q> {
             FastPath::Simd => self.contains_simd(hash),
             _ => self.contains_wide(hash),
         }
+    }
+
+    /// The fast path of keys of a keyed file, if these cells have one: they are so many that a hash has
+    /// to be few instructions.
+    pub(crate) fn fast_path_keyed(&self) -> FastPath {
+        if self.kernel == Kernel::WideLine8 && self.line_bytes >= FAR {
+            FastPath::Wide
+        } else {
+            FastPath::None
+        }
+    }
+
+    /// [`contains`](Self::contains) for a key of a keyed file, by the fast path that these cells have.
+    #[inline(always)]
+    pub(crate) fn contains_keyed(&self, hasher: &Hasher, key: &[u8]) -> bool {
+        debug_assert_eq!(self.fast_path_keyed(), FastPath::Wide);
+        // SAFETY: the choice of the kernel found its instructions; the words hold all lines.
+        unsafe { wide::contains_keyed(self.words.as_ptr(), self.line_bytes, hasher, key) }
     }
 
     /// Whether the cells of all rows are on.

@@ -64,3 +64,7 @@ pub(super) unsafe fn diffuse(_: u64) -> u64 {
 pub(super) unsafe fn hash_keyed(_: &Hasher, _: [&[u8]; LANES]) -> [u64; LANES] {
     unreachable!()
 }
+
+pub(super) unsafe fn contains_keyed(_: *const AtomicU64, _: u64, _: &Hasher, _: &[u8]) -> bool {
+    unreachable!()
+}

@@ -61,6 +61,8 @@ pub struct Reader {
     fast: LateFastPath,
     /// The same for keys; none in a keyed file, whose hash takes another way.
     fast_unkeyed: LateFastPath,
+    /// The same for keys of a keyed file.
+    fast_keyed: LateFastPath,
     /// Every page is known to be what was written, or is trusted.
     all_checked: AtomicBool,
     /// One segment for good, as the file has it.
@@ -125,6 +127,7 @@ impl Reader {
         let reader = Reader {
             fast: LateFastPath::new(FastPath::None),
             fast_unkeyed: LateFastPath::new(FastPath::None),
+            fast_keyed: LateFastPath::new(FastPath::None),
             all_checked: AtomicBool::new(false),
             simple,
             hasher,
@@ -149,7 +152,11 @@ impl Reader {
         if self.simple {
             let fast = self.segments.first.fast_path();
             self.fast.open(fast);
-            self.fast_unkeyed.open(if self.hasher.is_keyed() { FastPath::None } else { fast });
+            if self.hasher.is_keyed() {
+                self.fast_keyed.open(self.segments.first.fast_path_keyed());
+            } else {
+                self.fast_unkeyed.open(fast);
+            }
         }
     }
 
@@ -169,9 +176,18 @@ impl Reader {
         }
     }
 
-    /// The way of keys that have no fast one.
+    /// The way of keys of a keyed file, and of those that have no fast one.
     #[inline(never)]
     fn contains_by_call(&self, key: &[u8]) -> bool {
+        if self.fast_keyed.get() == FastPath::None {
+            return self.contains_key_slow(key);
+        }
+        self.segments.first.contains_keyed(&self.hasher, key)
+    }
+
+    // By itself, so that the other way saves no registers for it.
+    #[inline(never)]
+    fn contains_key_slow(&self, key: &[u8]) -> bool {
         if self.hasher.is_keyed() {
             self.contains_hash(self.hasher.hash_keyed(key))
         } else {

@@ -270,9 +270,18 @@ impl<M: Medium> Engine<M> {
         self.segments.first.data.contains_fast(self.fast_unkeyed, hash_fast(hasher, key))
     }
 
-    /// The way of keys that have no fast one.
+    /// The way of keys of a keyed file, and of those that have no fast one.
     #[inline(never)]
     fn contains_by_call(&self, hasher: &Hasher, key: &[u8]) -> bool {
+        if self.fast_keyed == FastPath::None {
+            return self.contains_key_slow(hasher, key);
+        }
+        self.segments.first.data.contains_keyed(hasher, key)
+    }
+
+    // By itself, so that the other way saves no registers for it.
+    #[inline(never)]
+    fn contains_key_slow(&self, hasher: &Hasher, key: &[u8]) -> bool {
         if hasher.is_keyed() {
             self.contains_hash(hasher.hash_keyed(key))
         } else {

@@ -51,7 +51,7 @@ use crate::format::{
     Slot, State, Superblock, WhenFull, encode_metadata,
 };
 use crate::geometry::CellKind;
-use crate::kernel::{FastPath, SegmentSet};
+use crate::kernel::{Cells, FastPath, SegmentSet};
 use crate::storage::{Map, Medium, sabotage};
 use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused, Stripes, lock};
 
@@ -91,6 +91,8 @@ pub(crate) struct Engine<M: Medium> {
     fast: FastPath,
     /// The same for keys; none in a keyed file, whose hash takes another way.
     fast_unkeyed: FastPath,
+    /// The same for keys of a keyed file.
+    fast_keyed: FastPath,
     journal: Journal<M>,
     /// Shut once this handle must not write any more; locked until the file is marked as open.
     stripes: Stripes,
@@ -223,11 +225,15 @@ impl<M: Medium> Engine<M> {
         let simple = superblock.shape() == Shape::Fixed && !counting && limit.is_none();
         let data_bytes: u64 =
             segments.all().map(|segment| 8 * segment.data.words().len() as u64).sum();
-        let fast = if simple { segments.first.data.fast_path() } else { FastPath::None };
+        let cells = Some(&segments.first.data).filter(|_| simple);
+        let fast = cells.map_or(FastPath::None, Cells::fast_path);
+        let unkeyed = cells.filter(|_| superblock.key_check.is_none());
+        let keyed = cells.filter(|_| superblock.key_check.is_some());
         let engine = Engine {
             simple,
             fast,
-            fast_unkeyed: if superblock.key_check.is_some() { FastPath::None } else { fast },
+            fast_unkeyed: unkeyed.map_or(FastPath::None, Cells::fast_path),
+            fast_keyed: keyed.map_or(FastPath::None, Cells::fast_path_keyed),
             filled: AtomicU64::new(slot.newest().adds),
             cells_left: CellsLeft::new(superblock, slot, &tables[tables.len() - 1]),
             mark: AtomicU64::new(slot.mark),
