@@ -5,6 +5,7 @@ mod stripes;
 mod task;
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 pub(crate) use stripes::{AllStripes, Refused, StripeGuard, Stripes, wait_while};
 pub(crate) use task::Task;
@@ -88,6 +89,33 @@ pub(crate) fn assume_thread_number(number: Option<usize>) {
 /// Locks a mutex whose owner cannot have left anything half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits on a condition until a time at most; true when that has come.
+#[cfg(not(shuttle))]
+pub(crate) fn wait_until<'a, T>(
+    condition: &Condvar,
+    _: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    time: Instant,
+) -> (MutexGuard<'a, T>, bool) {
+    let left = time.saturating_duration_since(Instant::now());
+    let waited = condition.wait_timeout(guard, left);
+    let (guard, timeout) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+    (guard, timeout.timed_out())
+}
+
+/// Where interleavings are tested the time has come as soon as other threads took some steps.
+#[cfg(shuttle)]
+pub(crate) fn wait_until<'a, T>(
+    _: &Condvar,
+    mutex: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    _: Instant,
+) -> (MutexGuard<'a, T>, bool) {
+    drop(guard);
+    (0..1000).for_each(|_| yield_now());
+    (lock(mutex), true)
 }
 
 /// The stripe of this thread.

@@ -5,16 +5,26 @@
 //! condition for the first round that begins after they came. A thread may lead without a round (to
 //! begin a session, or to add a segment): then no group ends. Rounds follow one another, so that the
 //! sync record of a round shows that the one before it was durable (F-91).
+//!
+//! Threads that sync again and again would fall into two groups that wait for each other's flush. So a
+//! round begins when the calls that the last one served have come back, or after twice the time that
+//! it took.
 
 use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::journal::Span;
 use super::{Engine, lock};
 use crate::error::{Error, Result};
 use crate::geometry::CellKind;
 use crate::storage::{Medium, sabotage};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, wait_until};
+
+/// The longest that a round waits for calls to come back.
+const LONGEST_GATHERING: Duration = Duration::from_millis(1);
+
+/// The most rounds that begin at once because others waited in vain.
+const MOST_AT_ONCE: u32 = 256;
 
 /// The rounds of a writer.
 #[derive(Default)]
@@ -37,6 +47,42 @@ struct RoundState {
     busy: bool,
     /// The mark of the call that came last, for the next round.
     mark: Option<u64>,
+    /// Calls that the next round will serve.
+    calls: u64,
+    gathering: Gathering,
+}
+
+/// The calls that are likely to come in a moment, because a round has just let them go.
+#[derive(Default)]
+struct Gathering {
+    /// With those that were waiting then.
+    expected: u64,
+    /// Until when the next round waits for them, if it does.
+    until: Option<Instant>,
+    /// The round for which a waiting thread looks at the clock.
+    watched: u64,
+    /// Rounds that still begin at once, and how many did after the last one that waited in vain.
+    at_once: u32,
+    in_vain: u32,
+}
+
+impl Gathering {
+    /// A round that took some time has let calls go, while others were waiting.
+    fn expect(&mut self, let_go: u64, waiting: u64, took: Duration) {
+        self.expected = let_go + waiting;
+        let wait = self.expected > 1 && self.at_once == 0;
+        self.until = wait.then(|| Instant::now() + LONGEST_GATHERING.min(2 * took));
+        self.at_once = self.at_once.saturating_sub(1);
+    }
+
+    /// A round begins, with this many calls. If it waited for few, some do not wait.
+    fn end(&mut self, calls: u64) {
+        if self.until.take().is_some() {
+            let in_vain = 2 * calls <= self.expected;
+            self.in_vain = if in_vain { MOST_AT_ONCE.min(2 * self.in_vain + 1) } else { 0 };
+            self.at_once = self.in_vain;
+        }
+    }
 }
 
 /// The lead, which one thread at a time has: it alone ends groups and draws boundaries. It ends with
@@ -52,6 +98,9 @@ pub(super) struct Lead<'a> {
 struct Round {
     number: u64,
     mark: Option<u64>,
+    /// Calls that it serves.
+    calls: u64,
+    began: Instant,
 }
 
 impl Lead<'_> {
@@ -65,7 +114,9 @@ impl Lead<'_> {
     fn begin_with(&mut self, state: &mut RoundState) -> Option<u64> {
         state.started += 1;
         let mark = state.mark.take();
-        self.round = Some(Round { number: state.started, mark });
+        let calls = std::mem::take(&mut state.calls);
+        state.gathering.end(calls);
+        self.round = Some(Round { number: state.started, mark, calls, began: Instant::now() });
         mark
     }
 
@@ -77,8 +128,21 @@ impl Lead<'_> {
     /// What the round began with is durable: the calls that wait for it may return.
     pub(super) fn finish_round(&mut self) {
         if let Some(round) = self.round.take() {
-            lock(&self.rounds.state).finished = round.number;
+            self.rounds.finish(&mut lock(&self.rounds.state), &round);
             self.rounds.of(round.number).notify_all();
+        }
+    }
+
+    /// As [`finish_round`](Self::finish_round), and ends the lead: before the calls are woken, which
+    /// takes long if there are many, so that the first of them may begin the next round.
+    fn finish(mut self) {
+        let (rounds, round) = (self.rounds, self.round.take());
+        if let Some(round) = &round {
+            rounds.finish(&mut lock(&rounds.state), round);
+        }
+        drop(self);
+        if let Some(round) = round {
+            rounds.of(round.number).notify_all();
         }
     }
 }
@@ -89,10 +153,13 @@ impl Drop for Lead<'_> {
         // A round that came to nothing: the calls that wait for it lead one of their own.
         if let Some(round) = self.round.take() {
             state.mark = state.mark.or(round.mark.filter(|_| round.mark != self.own));
+            state.calls += round.calls;
             self.rounds.wake_all();
         }
         state.busy = false;
-        self.rounds.of(state.started + 1).notify_one();
+        let next = self.rounds.of(state.started + 1);
+        drop(state);
+        next.notify_one();
         self.rounds.idle.notify_one();
     }
 }
@@ -110,6 +177,35 @@ impl Rounds {
     /// What calls wait on that need a round.
     fn of(&self, round: u64) -> &Condvar {
         &self.finished[(round % 2) as usize]
+    }
+
+    /// Waits for a round that begins once some more calls have come, or at a time.
+    fn wait_for_calls<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, RoundState>,
+        round: u64,
+        until: Instant,
+    ) -> MutexGuard<'a, RoundState> {
+        if state.gathering.watched == round {
+            return wait(self.of(round), state);
+        }
+        state.gathering.watched = round;
+        let (mut state, late) = wait_until(self.of(round), &self.state, state, until);
+        // Otherwise the round came, and a thread that waits for a later one looks at the clock.
+        if state.gathering.watched == round {
+            state.gathering.watched = 0;
+            if late {
+                let calls = state.calls;
+                state.gathering.end(calls);
+            }
+        }
+        state
+    }
+
+    fn finish(&self, state: &mut RoundState, round: &Round) {
+        state.finished = round.number;
+        let waiting = state.calls;
+        state.gathering.expect(round.calls, waiting, round.began.elapsed());
     }
 
     fn lead(&self, state: &mut RoundState) -> Lead<'_> {
@@ -139,6 +235,7 @@ impl<M: Medium> Engine<M> {
         //   here makes those stores, seen by a relaxed load, order what comes before them.
         fence(Ordering::Acquire);
         let needed = if self.has_unsynced() || news() {
+            state.calls += 1;
             state.started + 1
         } else if state.busy {
             // The round that is under way has ended the group of all that was added.
@@ -153,14 +250,19 @@ impl<M: Medium> Engine<M> {
                 state = wait(self.rounds.of(needed), state);
                 continue;
             }
+            if let Some(until) = state.gathering.until
+                && state.calls < state.gathering.expected
+            {
+                state = self.rounds.wait_for_calls(state, needed, until);
+                continue;
+            }
             state.mark = state.mark.or(mark);
             let mut lead = self.rounds.lead(&mut state);
             lead.own = mark;
             let mark = lead.begin_with(&mut state);
             drop(state);
             self.sync_round(mark)?;
-            lead.finish_round();
-            drop(lead);
+            lead.finish();
             state = lock(&self.rounds.state);
         }
         drop(state);
@@ -246,5 +348,31 @@ impl<M: Medium> Engine<M> {
             flushed = self.journal.flush(&self.medium, span);
         }
         flushed.map_err(|error| self.poison_with(Error::Io { action: "sync the journal", error }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_that_waited_in_vain_make_others_begin_at_once() {
+        let mut gathering = Gathering::default();
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            gathering.expect(1, 1, Duration::from_micros(100));
+            waits.push(gathering.until.is_some());
+            gathering.end(1);
+        }
+        let [yes, no] = [true, false];
+        assert_eq!(waits, [yes, no, yes, no, no, no, yes, no, no, no, no, no]);
+        gathering = Gathering::default();
+        for _ in 0..12 {
+            gathering.expect(1, 1, Duration::from_micros(100));
+            assert!(gathering.until.is_some());
+            gathering.end(2);
+        }
+        gathering.expect(1, 0, Duration::from_micros(100));
+        assert!(gathering.until.is_none(), "one thread waits for itself");
     }
 }

@@ -173,6 +173,32 @@ fn interleavings_of_syncs_in_groups_lose_nothing() {
     shuttle::check_pct(|| run_syncers(None), ROUNDS, 3);
 }
 
+/// Threads that sync one key after another, so that rounds wait for their calls to come back: each call
+/// returns, however few others are left.
+fn run_again_and_again() {
+    let medium = new_filter(Geometry::line(8, 1).unwrap(), JOURNAL_STEP, None);
+    let engine = Arc::new(Engine::open(medium).unwrap());
+    let syncers: Vec<_> = (0..4)
+        .map(|syncer| {
+            let engine = Arc::clone(&engine);
+            shuttle::thread::spawn(move || {
+                for key in 0..4 {
+                    engine.add_hash(split_mix(syncer, key)).unwrap();
+                    engine.sync(None).unwrap();
+                }
+            })
+        })
+        .collect();
+    syncers.into_iter().for_each(|syncer| syncer.join().unwrap());
+    let stats = engine.stats();
+    assert!(stats.flushes <= stats.syncs, "{stats:?}");
+}
+
+#[test]
+fn interleavings_of_syncs_again_and_again_end() {
+    shuttle::check_random(run_again_and_again, 3 * ROUNDS);
+}
+
 /// Whether threads in some order notice a step that is left out or done wrongly.
 pub(super) fn notice(order: Order, sabotage: Sabotage) -> bool {
     let check = move || match order {
