@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use crate::sandbox::{Sandbox, numbers};
 
-/// Most memory that a process has had, in MiB, as seen until it ended.
+/// Most memory of its own that a process has had, in MiB, as seen until it ended. What it maps of files
+/// does not count: how much of that is there is for the system to say.
 fn peak(child: &mut Child) -> f64 {
     let path = format!("/proc/{}/status", child.id());
-    let mut peak = 0.0;
+    let mut peak: f64 = 0.0;
     while child.try_wait().unwrap().is_none() {
         let status = std::fs::read_to_string(&path).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-        peak = kilobytes.map_or(peak, |kilobytes| kilobytes / 1024.0);
+        peak = kilobytes.map_or(peak, |kilobytes| peak.max(kilobytes / 1024.0));
         std::thread::sleep(Duration::from_micros(200));
     }
     assert!(child.wait().unwrap().success());
@@ -30,10 +31,8 @@ fn build_takes_the_memory_that_the_cores_need() {
     sandbox.write("few.txt", numbers(1000));
     sandbox.write("keys.txt", numbers(3_000_000));
     let build = |line: &str| peak(&mut sandbox.spawn(&format!("build -q -f a.bloom {line}")));
-    // The program itself is mapped and counted as well, as much of it as the system has at hand.
     let few = build("few.txt");
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    // So is the filter of 3.6 MiB.
     let most = 8.0 + 4.0 * cores;
     for capacity in ["", " -n 3M"] {
         let more = build(&format!("keys.txt{capacity}")) - few;
