@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 export const goldenFolder = `${root}tests/golden`;
 
-const command = process.env.BLOOMFILE ?? ['debug', 'release'].map((kind) => `${root}target/${kind}/bloomfile`).find(existsSync);
+const command = process.env.BLOOMFILE ?? ['debug', 'release'].map((kind) => `${process.env.CARGO_TARGET_DIR ?? `${root}target`}/${kind}/bloomfile`).find(existsSync);
 if (!command) throw new Error('there is no bloomfile command: build it, or set BLOOMFILE');
 
 export function bloomfile(...parameters) {
