@@ -336,6 +336,15 @@ impl Ranges {
         Ok(why(look_ups::ask(&loaded, &keys.text, &keys.ends, &mut keys.hashes, &mut keys.answers)))
     }
 
+    /// Answers the one key that the first bytes are of: 0 absent, 1 maybe. Anything else is not told
+    /// here: `ask_loaded` says why.
+    pub fn ask_one(&self, keys: &Keys, bytes: usize) -> u32 {
+        match (self.file.loaded(), keys.text.get(..bytes)) {
+            (Ok(Some(loaded)), Some(key)) => look_ups::ask_one(&loaded, key),
+            _ => 2,
+        }
+    }
+
     pub fn verify(&self) -> Job {
         Job { work: Work::Verifying(self.file.verify()), outcome: None }
     }

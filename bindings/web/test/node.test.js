@@ -85,8 +85,24 @@ test('keys are strings or bytes', async () => {
   assert.deepEqual(await file.containsMany([]), []);
   assert.deepEqual(await file.containsMany(new Set(['key-3'])), [true]);
   await assert.rejects(file.contains(7), TypeError);
+  // One that is asked alone goes another way.
+  for (const [key, found] of [['key-7', true], ['absent-1', false], ['a\0b', false], ['', false]]) assert.equal(await file.contains(key), found, key);
   file.free();
   await assert.rejects(file.contains('key-7'), { code: 'freed' });
+  const others = ['bücher', '日本語 and more', '😀', 'x'.repeat(1023), `${'x'.repeat(1023)}é`, '日'.repeat(1024), 'y'.repeat(5000)];
+  writeFileSync(`${folder}/long`, others.join('\n'));
+  bloomfile('build', '-q', made('long'), `${folder}/long`, '-n', '100', '-p', '0.000001');
+  for (const hold of [0, undefined]) {
+    const [long, two] = await Promise.all([BloomFile.from(await openAsBlob(made('long')), { hold }), BloomFile.from(golden('line'))]);
+    for (const key of others) {
+      assert.equal(await long.contains(key), true, key);
+      assert.equal(await long.contains(`${key}z`), false, key);
+      // What stands in the memory of the core is that of each file.
+      assert.equal(await two.contains('key-7'), true);
+    }
+    long.free();
+    two.free();
+  }
 });
 
 test('a damaged page is an error where it is asked', async () => {

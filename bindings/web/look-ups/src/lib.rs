@@ -31,6 +31,11 @@ pub fn ask(
     first
 }
 
+/// What a file says of one key, as a number; see [`number`].
+pub fn ask_one(loaded: &Loaded<'_>, key: &[u8]) -> u32 {
+    u32::from(number(loaded.ask(key), &mut None))
+}
+
 /// The number that stands for an answer in JavaScript.
 #[inline]
 pub fn number(answer: Answer, first: &mut Option<Answer>) -> u8 {
