@@ -20,7 +20,7 @@ const row = (cells) => {
 };
 
 const count = (number) => Number(number).toLocaleString('en', { maximumFractionDigits: 0 });
-const percent = (share) => `${(100 * share).toLocaleString('en', { maximumSignificantDigits: 3 })} %`;
+const percent = (share) => `${(100 * share).toLocaleString('en', { maximumSignificantDigits: 3 })}\u00a0%`;
 const size = (bytes) => {
   let value = Number(bytes);
   for (const unit of ['bytes', 'KiB', 'MiB', 'GiB']) {
@@ -171,7 +171,7 @@ async function verify() {
     ? ['bad', `Damaged: ${count(damaged.length)} of ${plural(pages, 'page')} are not what was written, the first is page ${count(damaged[0])}. Keys that fall on them cannot be answered. Restore the file from a copy, or run “bloomfile repair”.`]
     : doubtful.length
       ? ['warn', `${count(doubtful.length)} of ${plural(pages, 'page')} hold more than checksums and journal explain.`]
-      : ['good', `All ${plural(pages, 'page')} are as written.`];
+      : ['good', pages === 1 ? 'Its page is as written.' : `All ${plural(pages, 'page')} are as written.`];
   $('health').className = `note ${kind}`;
   $('health-text').textContent = `${what} ${MEANING[current.inspect().health]}`;
   await map();
@@ -220,7 +220,11 @@ function drawMap(ranges, length) {
   picture.style.height = '3.5rem';
   $('map').replaceChildren(picture);
   const names = { superblock: 'superblock', slot: 'slots', journal: 'journal', table: 'page tables', data: 'data', broken: 'damaged' };
-  $('legend').replaceChildren(text('span', `${label} Small parts are drawn wider than they are.`), document.createElement('br'), ...Object.entries(names).flatMap(([name, meaning]) => [text('span', '', { class: `swatch ${name}`, 'aria-hidden': 'true' }), text('span', meaning)]));
+  $('legend').replaceChildren(text('span', `${label} Small parts are drawn wider than they are.`), document.createElement('br'), ...Object.entries(names).map(([name, meaning]) => {
+    const entry = text('span', meaning, { class: 'kind' });
+    entry.prepend(text('span', '', { class: `swatch ${name}`, 'aria-hidden': 'true' }));
+    return entry;
+  }));
   $('ranges').tBodies[0].replaceChildren(...ranges.slice(0, 5000).map((range) => {
     const line = row([text('td', `${range.start}–${range.end - 1}`), text('td', range.structure), text('td', range.field), text('td', range.value), text('td', range.note)]);
     if (isWrong(range)) line.className = 'wrong';
@@ -297,7 +301,7 @@ async function answer(lines, wanted) {
   const lost = damaged ? `, ${count(damaged)} cannot be told` : '';
   $('count').textContent = `${plural(lines.length, 'key')}: ${count(maybe)} may be in, ${count(absent)} certainly not${lost}.${more}`;
   $('answers').hidden = false;
-  $('answers').tBodies[0].replaceChildren(...shown.map(([key, answer]) => row([text('td', key), text('td', ANSWERS[answer][1], { class: ANSWERS[answer][0] })])));
+  $('answers').tBodies[0].replaceChildren(...shown.map(([key, answer]) => row([key === '' ? text('td', '(no characters)', { class: 'soft' }) : text('td', key), text('td', ANSWERS[answer][1], { class: ANSWERS[answer][0] })])));
 }
 
 async function askList(file) {
@@ -323,7 +327,7 @@ async function compareWith(file) {
       const overlap = compared.overlap ?? {};
       const names = { a: 'Keys of the open file', b: 'Keys of the other file', union: 'Keys in either', intersection: 'Keys in both', jaccard: 'Likeness (Jaccard)', containment_a_in_b: 'Of the open file, in the other', containment_b_in_a: 'Of the other file, in the open one' };
       const shares = ['jaccard', 'containment_a_in_b', 'containment_b_in_a'];
-      const rows = Object.entries(names).filter(([name]) => overlap[name]).map(([name, meaning]) => [meaning, `about ${(shares.includes(name) ? percent : count)(overlap[name].value)}`]);
+      const rows = Object.entries(names).filter(([name]) => overlap[name]).map(([name, meaning]) => [meaning, `about\u00a0${(shares.includes(name) ? percent : count)(overlap[name].value)}`]);
       if (rows.length) {
         const table = document.createElement('table');
         table.append(text('caption', 'How their keys relate', { class: 'hidden' }), ...facts(rows));
@@ -336,7 +340,7 @@ async function compareWith(file) {
       const table = document.createElement('table');
       const head = document.createElement('thead');
       head.append(row(['Parameter', 'Open file', file.name].map((name) => text('th', name, { scope: 'col' }))));
-      table.append(text('caption', 'Parameters that differ', { class: 'hidden' }), head, ...differing.map((it) => row([text('th', it.name ?? it.parameter, { scope: 'row' }), text('td', String(it.a)), text('td', String(it.b))])));
+      table.append(text('caption', 'Parameters that differ', { class: 'hidden' }), head, ...differing.map((it) => row([text('th', it.name ?? it.parameter, { scope: 'row' }), text('td', shownValue(it, it.a)), text('td', shownValue(it, it.b))])));
       parts.push(table);
     } else {
       parts.push(text('p', 'They were made with the same parameters.', { class: 'soft' }));
@@ -347,6 +351,8 @@ async function compareWith(file) {
   }
 }
 
+/** Counts of a comparison as they are written elsewhere; a seed is no count. */
+const shownValue = ({ name }, value) => (/^\d+$/.test(value) && name !== 'seed' ? BigInt(value).toLocaleString('en') : String(value));
 const big = (_, value) => (typeof value === 'bigint' ? String(value) : value);
 
 let last;
@@ -355,13 +361,19 @@ const openFile = (file, key) => {
   return open(file, key).catch(fail);
 };
 
-$('file').addEventListener('change', (event) => event.target.files[0] && openFile(event.target.files[0]));
+/** What is done with a file that is chosen, also if it is the same one again: it may have changed. */
+const chosen = (id, work) => $(id).addEventListener('change', ({ target }) => {
+  const file = target.files[0];
+  target.value = '';
+  if (file) work(file);
+});
+chosen('file', (file) => openFile(file));
 $('unlock').addEventListener('click', () => last && openFile(last, $('key').value.trim()));
 $('key').addEventListener('keydown', (event) => event.key === 'Enter' && $('unlock').click());
 $('verify').addEventListener('click', () => verify());
 $('keys').addEventListener('input', () => ask());
-$('list').addEventListener('change', (event) => event.target.files[0] && askList(event.target.files[0]));
-$('other').addEventListener('change', (event) => event.target.files[0] && compareWith(event.target.files[0]));
+chosen('list', askList);
+chosen('other', compareWith);
 $('jump').addEventListener('submit', jump);
 addEventListener('dragover', (event) => {
   event.preventDefault();

@@ -89,6 +89,10 @@ pub fn rate(rate: f64) -> String {
     match rate {
         rate if rate > 0.0 && rate < 0.5 => {
             let tries = 1.0 / rate;
+            // As good as never: no number that is of use to anyone.
+            if tries > 1e15 {
+                return percent(rate);
+            }
             // Three digits: what is shown of the rate has no more.
             let step = 10f64.powf((tries.log10().floor() - 2.0).max(0.0));
             let tries = ((tries / step).round() * step) as u64;
@@ -131,6 +135,7 @@ mod tests {
         assert_eq!(rate(0.0098), "0.98 % (1 in 102)");
         assert_eq!(rate(2.056e-11), "2.06e-11 (1 in 48,600,000,000)");
         assert_eq!(rate(0.89), "89 %");
+        assert_eq!(rate(2.12e-22), "2.12e-22");
         assert_eq!(
             ["51,000 s", "1.5 s", "12 ms", "0.1 µs"],
             [51_000.0, 1.5, 0.012, 1e-7].map(seconds)[..]

@@ -63,8 +63,8 @@ impl Report {
             "All segments together",
             &svg::bars(&shares, what),
             &format!(
-                "{what}. Together about {} keys, at a rate of {}{at_capacity}.",
-                units::count(inspection.keys().value.round() as u64),
+                "{what}. Together about {}, at a rate of {}{at_capacity}.",
+                units::counted(inspection.keys().value.round() as u64, "key"),
                 units::percent(inspection.rate_now()),
             ),
             &table(["segment", "keys, about", "it is for", "bits set", "rate"], rows),
@@ -163,14 +163,14 @@ impl Report {
 
 fn rate_caption(segment: &SegmentInspection) -> String {
     let now = units::percent(segment.rate_now);
-    let keys = units::count(segment.keys.value.round() as u64);
+    let keys = units::counted(segment.keys.value.round() as u64, "key");
     match segment.capacity.zip(segment.rate_at_capacity) {
         Some((capacity, rate)) => format!(
-            "Now {now} with about {keys} keys; {} at the {} it is for.",
+            "Now {now} with about {keys}; {} at the {} it is for.",
             units::percent(rate),
             units::count(capacity)
         ),
-        None => format!("Now {now} with about {keys} keys."),
+        None => format!("Now {now} with about {keys}."),
     }
 }
 
