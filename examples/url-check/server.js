@@ -20,7 +20,12 @@ export function serve(published, keys, port = 0) {
       let body = '';
       for await (const part of request) body += part;
       // Read again each time: the list may have grown.
-      const listed = new Set(readFileSync(keys, 'utf8').split('\n').filter(Boolean));
+      let listed;
+      try {
+        listed = new Set(readFileSync(keys, 'utf8').split('\n').filter(Boolean));
+      } catch {
+        return response.writeHead(500).end();
+      }
       response.writeHead(200, { 'content-type': 'application/json' });
       return response.end(JSON.stringify({ listed: JSON.parse(body).some((key) => listed.has(key)) }));
     }

@@ -23,7 +23,8 @@ async function isListed(url) {
   }
   counts.asked += 1;
   const response = await fetch('./database', { method: 'POST', body: JSON.stringify(maybe) });
-  const listed = response.ok && (await response.json()).listed;
+  if (!response.ok) throw new Error(`the database answers ${response.status}`);
+  const { listed } = await response.json();
   if (listed) counts.stopped += 1;
   return listed;
 }
@@ -53,5 +54,9 @@ addEventListener('fetch', (event) => {
   const visited = target(event.request);
   if (!visited) return;
   counts.navigations += 1;
-  event.respondWith(isListed(visited).then((listed) => (listed ? fetch('./stopped.html') : fetch(event.request))));
+  event.respondWith(isListed(visited).then(
+    (listed) => (listed ? fetch('./stopped.html') : fetch(event.request)),
+    // What may be listed does not pass because nobody could be asked.
+    () => fetch('./unknown.html'),
+  ));
 });

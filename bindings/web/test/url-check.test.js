@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -73,16 +73,22 @@ test('a listed address is stopped, an unlisted one passes unasked, and the list 
     // Listed, and spelt otherwise than in the list.
     assert.equal(await visit('http://www.evil-7.example:80/./login/7?id=A7#top'), 'Stopped');
     assert.deepEqual([state.questions, state.visits], [1, 1]);
-    let passed = 1;
+    // While the database is out of order, what the filter cannot rule out is not visited.
+    renameSync(keys, `${keys}-away`);
+    assert.equal(await visit('http://www.evil-8.example/login/8?id=A8'), 'Not checked');
+    assert.equal(await visit('https://good.example/page?x=1'), 'Visited');
+    renameSync(`${keys}-away`, keys);
+    assert.deepEqual([state.questions, state.visits], [2, 2]);
+    let passed = 2;
     for (let number = 0; number < 20; number += 1) passed += (await visit(`https://good-${number}.example/`)) === 'Visited';
-    assert.equal(passed, 21);
+    assert.equal(passed, 22);
     await page.goto(url);
     await ready();
     const counts = await page.evaluate(async () => (await fetch('counts')).json());
-    assert.equal(counts.navigations, 22);
+    assert.equal(counts.navigations, 24);
     assert.equal(counts.stopped, 1);
-    assert.equal(counts.passed + counts.asked, 22);
-    assert.ok(counts.asked <= 2, JSON.stringify(counts));
+    assert.equal(counts.passed + counts.asked, 24);
+    assert.ok(counts.asked <= 3, JSON.stringify(counts));
     assert.equal(state.questions, counts.asked);
 
     // A version later: what changed is fetched, and nothing else.
