@@ -143,6 +143,12 @@ impl LateFastPath {
             _ => FastPath::None,
         }
     }
+
+    /// Whether a path is open now.
+    #[inline(always)]
+    pub(crate) fn is(&self, path: FastPath) -> bool {
+        self.0.load(Ordering::Relaxed) == path as u8
+    }
 }
 
 /// Calls a function of the kernel: `wide::$name::<ROWS>` or `simd::$name::<ROWS>` with SIMD

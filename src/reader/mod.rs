@@ -170,10 +170,15 @@ impl Reader {
     #[inline]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         let key = key.as_ref();
-        match self.fast_unkeyed.get() {
-            FastPath::None => self.contains_by_call(key),
-            fast => self.segments.first.contains_fast(fast, hash_fast(&self.hasher, key)),
+        // Each way by itself, the most frequent one first: a loop over keys is shorter for it.
+        let (path, cells) = (&self.fast_unkeyed, &self.segments.first);
+        if path.is(FastPath::Wide) {
+            return cells.contains_fast(FastPath::Wide, hash_fast(&self.hasher, key));
         }
+        if path.is(FastPath::Simd) {
+            return cells.contains_fast(FastPath::Simd, hash_fast(&self.hasher, key));
+        }
+        self.contains_by_call(key)
     }
 
     /// The way of keys of a keyed file, and of those that have no fast one.
