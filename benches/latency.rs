@@ -29,6 +29,10 @@ const ADDERS: [usize; 3] = [1, 4, 16];
 /// Keys a second that one thread adds where it does not add as many as it can.
 const OFFERED: u64 = 200_000;
 
+/// Checkpoints that there are while one thread adds as fast as it can, which goes on for longer if there
+/// were fewer.
+const CHECKPOINTS: u64 = 10;
+
 /// Sizes, in MiB, of filters that one thread adds to while another syncs in a loop.
 const BESIDE: [u64; 3] = [1, 16, 256];
 
@@ -247,11 +251,15 @@ fn filter(folder: &Path, bytes: u64, load: Load, length: Duration) -> (String, H
         let syncs = scope
             .spawn(move || timed(stop, |_| std::thread::sleep(RHYTHM), |_| filter.sync().unwrap()));
         std::thread::sleep(length);
+        let few = || filter.stats().checkpoints < CHECKPOINTS && begin.elapsed() < 4 * length;
+        while matches!(load, Load::Adds(1)) && few() {
+            std::thread::sleep(Duration::from_secs(1));
+        }
         stop.store(true, Ordering::Relaxed);
         (joined(adds), joined(look_ups), syncs.join().unwrap())
     });
     let stats = filter.stats();
-    let seconds = length.as_secs_f64();
+    let seconds = begin.elapsed().as_secs_f64();
     let mut rows = adds.row(&name, seconds);
     if look_ups.count() > 0 {
         let _ = write!(rows, "{}", look_ups.row("look-up", seconds));
