@@ -169,8 +169,8 @@ impl<Q: Map> Cells<Q> {
         }
     }
 
-    /// The fast path of keys of a keyed file, if these cells have one: they are so many that a hash has
-    /// to be few instructions.
+    /// The fast path of keys of a keyed file, if these cells have one: where they are further away
+    /// than the caches, a hash has to be few instructions.
     pub(crate) fn fast_path_keyed(&self) -> FastPath {
         if self.kernel == Kernel::WideLine8 && self.line_bytes >= FAR {
             FastPath::Wide
