@@ -182,6 +182,36 @@ fn f108_every_page_damaged_in_turn_denies_nothing() {
     }
 }
 
+/// After as many rotations as there are regions the same ones are in use again, with other keys in them:
+/// a reader that was not asked in between checks their pages as if it had never seen them.
+#[test]
+fn f108_a_reader_that_was_idle_for_a_whole_turn_checks_pages_again() {
+    const GENERATIONS: u64 = 2;
+    let folder = Folder::new();
+    let path = folder.at("rotating.bloom");
+    let options = Options::new().false_positive_rate(0.001).capacity(3_000);
+    let filter = filled(&path, &options.generations(GENERATIONS));
+    filter.close().unwrap();
+    for turns in 1..=2 {
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(denied(&reader, KEYS), 0);
+        let absent = (1 << 40..(1 << 40) + 5_000).filter(|&number| !reader.contains(key(number)));
+        assert!(absent.count() > 4_900);
+        assert_eq!(reader.stats().pages_checked, reader.stats().pages);
+        let filter = Filter::open(&path).unwrap();
+        for _ in 0..turns * (GENERATIONS + 1) {
+            filter.rotate().unwrap();
+            (0..KEYS).for_each(|number| assert!(filter.add(key(number)).is_ok()));
+        }
+        filter.close().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        pages(&path).into_iter().for_each(|page| overwrite(&path, page, &[0; PAGE as usize]));
+        assert_eq!(denied(&reader, KEYS), 0, "{turns} turns");
+        assert_eq!(reader.health(), Health::Damaged, "{turns} turns");
+        std::fs::write(&path, whole).unwrap();
+    }
+}
+
 /// Of a file left open by a crash, with its records in the journal.
 #[test]
 fn f108_damage_of_a_crashed_or_live_file_denies_nothing_that_was_synced() {

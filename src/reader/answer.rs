@@ -163,12 +163,14 @@ impl Reader {
     /// is more to be done.
     #[inline(always)]
     pub(super) fn answer_checked(&self, hash: u64) -> Option<bool> {
+        // First the segments, then whether their pages are checked: `refresh` takes that back before it
+        // names others.
+        let turn = self.segments.turn();
         if !self.all_checked.load(Ordering::Acquire)
             || self.replayed.is_some() && self.signature()?.1
         {
             return None;
         }
-        let turn = self.segments.turn();
         if self.segments.contains_at(turn, hash) {
             return Some(true);
         }
@@ -395,8 +397,12 @@ impl Reader {
             }
         }
         let active = Active::of(slot);
+        let others = match superblock.shape() {
+            Shape::Rotating(generations) => watch.may_have_come_round(slot, generations),
+            _ => false,
+        };
         if let Some(checked) = &self.checked
-            && active != self.segments.active()
+            && (others || active != self.segments.active())
         {
             self.all_checked.store(false, Ordering::Release);
             match superblock.shape() {
@@ -405,7 +411,7 @@ impl Reader {
             }
         }
         self.segments.activate(active);
-        watch.see(loaded.signature);
+        watch.see(&loaded);
         Ok(())
     }
 }

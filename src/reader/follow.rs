@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{ReadOptions, Reader};
 use crate::error::{Error, Result};
-use crate::storage::{FileMedium, open_to_read};
+use crate::storage::{FileMedium, Owner, open_to_read};
 
 /// Follows a file name: when another file takes it, look-ups go on in that one.
 ///
@@ -91,6 +91,8 @@ struct Refused {
 struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<()>,
+    /// The process that has the thread.
+    owner: Owner,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -179,14 +181,18 @@ impl Follower {
             .name("bloomfile follow".into())
             .spawn(work)
             .map_err(Error::io("start a thread"))?;
-        self.watcher = Some(Watcher { stop, thread });
+        self.watcher = Some(Watcher { stop, thread, owner: Owner::this_process() });
         Ok(())
     }
 
     /// Ends the thread that refreshes.
     fn stop(&mut self) {
-        if let Some(Watcher { stop, thread }) = self.watcher.take() {
+        if let Some(Watcher { stop, thread, owner }) = self.watcher.take() {
             drop(stop);
+            // A child that was forked does not have the thread, and would wait for ever.
+            if owner.is_another_process() {
+                return;
+            }
             // A panic in what the user gave to be told is none of the follower's.
             let _ = thread.join();
         }

@@ -62,7 +62,7 @@ impl Reader {
         let changing = snapshot.loaded.superblock.shape() != Shape::Fixed;
         let mut watch = None;
         if changing || replayed.is_some() || checked.is_some() {
-            watch = Some(Box::new(Watch::new(&medium, snapshot.loaded.signature)?));
+            watch = Some(Box::new(Watch::new(&medium, &snapshot.loaded)?));
         }
         let reader = Reader::new(snapshot, hasher, segments, replayed, checked);
         Ok(Reader { watch, file: Some(medium), ..reader })

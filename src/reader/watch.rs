@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::answer::are_same;
 use crate::error::{Error, Result};
-use crate::file::{SIGNATURE_WORDS, SlotSignature};
-use crate::format::JOURNAL_OFFSET;
+use crate::file::{Loaded, SIGNATURE_WORDS, SlotSignature};
+use crate::format::{JOURNAL_OFFSET, Slot};
 use crate::storage::{FileMap, FileMedium, Map, Mapping, Medium};
 
 /// Sees a writer write slots.
@@ -17,17 +17,21 @@ pub(super) struct Watch {
     pub(super) opened: SlotSignature,
     /// The slots' signature when they were last read.
     seen: [[AtomicU64; 2]; 2],
+    /// The sequence number of the slot that counted then.
+    sequence: AtomicU64,
     /// Held while they are read again; the signature of slots that could not be.
     pub(super) refresh: Mutex<Option<SlotSignature>>,
 }
 
 impl Watch {
-    /// Watches the slots that had this signature at opening.
-    pub(super) fn new(medium: &FileMedium, opened: SlotSignature) -> Result<Self> {
+    /// Watches the slots of a file that was just opened.
+    pub(super) fn new(medium: &FileMedium, loaded: &Loaded) -> Result<Self> {
+        let opened = loaded.signature;
         let headers =
             medium.map(0..JOURNAL_OFFSET, Mapping::ReadOnly).map_err(Error::io("map the file"))?;
         let seen = opened.map(|slot| slot.map(AtomicU64::new));
-        Ok(Watch { headers, opened, seen, refresh: Mutex::new(None) })
+        let sequence = AtomicU64::new(loaded.slot.sequence);
+        Ok(Watch { headers, opened, seen, sequence, refresh: Mutex::new(None) })
     }
 
     /// The slots' signature now.
@@ -53,9 +57,18 @@ impl Watch {
         [0, 1].map(|slot| [0, 1].map(|word| self.seen[slot][word].load(Ordering::Acquire)))
     }
 
-    pub(super) fn see(&self, signature: SlotSignature) {
-        for (seen, signature) in self.seen.iter().flatten().zip(signature.iter().flatten()) {
+    /// The slots were read.
+    pub(super) fn see(&self, loaded: &Loaded) {
+        self.sequence.store(loaded.slot.sequence, Ordering::Relaxed);
+        for (seen, signature) in self.seen.iter().flatten().zip(loaded.signature.iter().flatten()) {
             seen.store(*signature, Ordering::Release);
         }
+    }
+
+    /// Whether generations with the same numbers as before may be other ones: after as many rotations
+    /// as there are regions, each of which wrote a slot, the list is the same again.
+    pub(super) fn may_have_come_round(&self, slot: &Slot, generations: u64) -> bool {
+        let slots = slot.sequence.checked_sub(self.sequence.load(Ordering::Relaxed));
+        slots.is_none_or(|slots| slots > generations)
     }
 }
