@@ -20,7 +20,7 @@ use crate::geometry::{CellKind, Geometry};
 use crate::hash::{Hasher, Key};
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
-use crate::storage::{FileMedium, open_for_writing};
+use crate::storage::{FileMedium, Medium, open_for_writing};
 use crate::writer::{Background, Engine};
 
 /// A filter file opened for reading and writing.
@@ -284,6 +284,10 @@ impl Filter {
     fn end(&mut self) -> Result<()> {
         let closed = self.engine.close();
         self.background = None;
+        // The thread that held it at a fork is not in the child, and never lets go of it.
+        if self.engine.medium().is_forked() {
+            return closed;
+        }
         // The background may be about to let go of it.
         while Arc::strong_count(&self.engine) > 1 {
             std::thread::yield_now();

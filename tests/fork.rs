@@ -6,8 +6,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bloomfile::{CellKind, Error, Filter, Options, Reader, report::verify};
+use bloomfile::{CellKind, Error, Filter, Options, Reader, reader::Follower, report::verify};
 
 /// Says to a process that it is the child of a test, and in which folder it works.
 const FOLDER: &str = "BLOOMFILE_TEST_FOLDER";
@@ -151,4 +153,68 @@ fn forks_with_a_filter() {
         let own = Reader::open(&other).unwrap();
         assert!(own.contains(b"the child's"));
     }
+}
+
+/// Seconds after which a child that has not ended is taken for one that never does.
+const PATIENCE: u32 = 30;
+
+/// Drops a copy of what the parent has, in a child: the parent's threads are not there.
+fn drop_in_child<T>(inherited: &T) {
+    in_child(|| {
+        // SAFETY: the child is ended by `_exit` and does not use the value again; the signal ends it if
+        // it hangs.
+        unsafe {
+            libc::alarm(PATIENCE);
+            drop(std::ptr::read(inherited));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn f103_a_forked_child_waits_for_no_thread_of_its_parent() {
+    in_another_process("forks_beside_threads");
+}
+
+#[test]
+#[ignore = "started by another test, as a process of its own"]
+fn forks_beside_threads() {
+    let Some(folder) = folder() else { return };
+    let path = folder.join("filter");
+    // Checkpoints in the background most of the time.
+    let options = Options::new().capacity(300_000).false_positive_rate(0.01);
+    let filter = options.journal_bytes(16 << 10).create(&path).unwrap();
+    let mut follower = Follower::open(&path).unwrap();
+    follower.watch(Duration::from_millis(1), |_| {}).unwrap();
+    let done = AtomicBool::new(false);
+    /// Ends the loop that is told so, also when a test fails.
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _done = Done(&done);
+        scope.spawn(|| {
+            let mut number = 0;
+            while !done.load(Ordering::Relaxed) {
+                (0..200).for_each(|_| {
+                    number += 1;
+                    filter.add(key(number)).unwrap();
+                });
+                filter.sync().unwrap();
+            }
+        });
+        while filter.stats().checkpoints == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..40 {
+            drop_in_child(&filter);
+            drop_in_child(&follower);
+        }
+    });
+    assert!(filter.stats().checkpoints > 1);
+    filter.close().unwrap();
+    assert!(verify(&path).unwrap().is_sound());
 }
