@@ -30,9 +30,9 @@ const MOST_AT_ONCE: u32 = 256;
 #[derive(Default)]
 pub(super) struct Rounds {
     state: Mutex<RoundState>,
-    /// Calls that wait for a round with an even number, and for one with an odd number: at any time
-    /// only those for the round that is under way and for the next. So the end of one wakes whom it
-    /// concerns, and one of the others, which leads the next.
+    /// Calls that wait for a round with an even number, and for one with an odd number: unless a round
+    /// came to nothing, only those for the round that is under way and for the next. So the end of one
+    /// wakes whom it concerns, and one of the others, which leads the next.
     finished: [Condvar; 2],
     /// Threads that wait for the lead alone.
     idle: Condvar,
@@ -90,8 +90,13 @@ impl Gathering {
 pub(super) struct Lead<'a> {
     rounds: &'a Rounds,
     round: Option<Round>,
-    /// The mark of the call that leads: if its round fails, it alone is told so.
-    own: Option<u64>,
+    /// The call that leads, with its mark: if its round fails, it alone is told so.
+    own: Option<Call>,
+}
+
+/// A call of `sync` that leads the round that it waits for.
+struct Call {
+    mark: Option<u64>,
 }
 
 /// A round that has begun.
@@ -108,6 +113,8 @@ impl Lead<'_> {
     /// was given. Calls that come from now on wait for the next round.
     pub(super) fn begin_round(&mut self) -> Option<u64> {
         let mut state = lock(&self.rounds.state);
+        // It begins whether or not calls have come, and tells nothing of waiting for them.
+        state.gathering.until = None;
         self.begin_with(&mut state)
     }
 
@@ -128,8 +135,8 @@ impl Lead<'_> {
     /// What the round began with is durable: the calls that wait for it may return.
     pub(super) fn finish_round(&mut self) {
         if let Some(round) = self.round.take() {
-            self.rounds.finish(&mut lock(&self.rounds.state), &round);
-            self.rounds.of(round.number).notify_all();
+            let woken = self.rounds.finish(&mut lock(&self.rounds.state), &round);
+            self.rounds.wake(woken);
         }
     }
 
@@ -137,12 +144,10 @@ impl Lead<'_> {
     /// takes long if there are many, so that the first of them may begin the next round.
     fn finish(mut self) {
         let (rounds, round) = (self.rounds, self.round.take());
-        if let Some(round) = &round {
-            rounds.finish(&mut lock(&rounds.state), round);
-        }
+        let woken = round.map(|round| rounds.finish(&mut lock(&rounds.state), &round));
         drop(self);
-        if let Some(round) = round {
-            rounds.of(round.number).notify_all();
+        if let Some(woken) = woken {
+            rounds.wake(woken);
         }
     }
 }
@@ -152,14 +157,18 @@ impl Drop for Lead<'_> {
         let mut state = lock(&self.rounds.state);
         // A round that came to nothing: the calls that wait for it lead one of their own.
         if let Some(round) = self.round.take() {
-            state.mark = state.mark.or(round.mark.filter(|_| round.mark != self.own));
-            state.calls += round.calls;
-            self.rounds.wake_all();
+            let own = self.own.as_ref();
+            let is_own = own.is_some_and(|call| call.mark == round.mark);
+            state.mark = state.mark.or(round.mark.filter(|_| !is_own));
+            state.calls += round.calls - u64::from(own.is_some());
         }
         state.busy = false;
-        let next = self.rounds.of(state.started + 1);
+        let next = Woken::after(&state, state.started + 1);
         drop(state);
-        next.notify_one();
+        match next {
+            Woken::All => self.rounds.wake_all(),
+            Woken::Of(round) => self.rounds.of(round).notify_one(),
+        }
         self.rounds.idle.notify_one();
     }
 }
@@ -168,10 +177,32 @@ fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, RoundState>) -> MutexGuar
     condition.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Whom the end of a round or of a lead concerns.
+enum Woken {
+    /// The calls that wait for a round.
+    Of(u64),
+    /// Every thread that waits: a round came to nothing, and its calls wait as for any other.
+    All,
+}
+
+impl Woken {
+    /// The calls that wait for a round, unless there are some whose round has failed.
+    fn after(state: &RoundState, round: u64) -> Self {
+        if state.finished < state.started { Woken::All } else { Woken::Of(round) }
+    }
+}
+
 impl Rounds {
     /// Wakes every thread that waits, because there may be no next round.
     fn wake_all(&self) {
         self.finished.iter().chain([&self.idle]).for_each(Condvar::notify_all);
+    }
+
+    fn wake(&self, woken: Woken) {
+        match woken {
+            Woken::All => self.wake_all(),
+            Woken::Of(round) => self.of(round).notify_all(),
+        }
     }
 
     /// What calls wait on that need a round.
@@ -194,7 +225,7 @@ impl Rounds {
         // Otherwise the round came, and a thread that waits for a later one looks at the clock.
         if state.gathering.watched == round {
             state.gathering.watched = 0;
-            if late {
+            if late && state.started < round {
                 let calls = state.calls;
                 state.gathering.end(calls);
             }
@@ -202,10 +233,13 @@ impl Rounds {
         state
     }
 
-    fn finish(&self, state: &mut RoundState, round: &Round) {
+    /// Counts a round as finished; whom that concerns.
+    fn finish(&self, state: &mut RoundState, round: &Round) -> Woken {
+        let failed = round.number > state.finished + 1;
         state.finished = round.number;
         let waiting = state.calls;
         state.gathering.expect(round.calls, waiting, round.began.elapsed());
+        if failed { Woken::All } else { Woken::Of(round.number) }
     }
 
     fn lead(&self, state: &mut RoundState) -> Lead<'_> {
@@ -234,7 +268,7 @@ impl<M: Medium> Engine<M> {
         //   cells with release (`Words::store`, and the fences in front of wider stores). The fence
         //   here makes those stores, seen by a relaxed load, order what comes before them.
         fence(Ordering::Acquire);
-        let needed = if self.has_unsynced() || news() {
+        let mut needed = if self.has_unsynced() || news() {
             state.calls += 1;
             state.started + 1
         } else if state.busy {
@@ -250,6 +284,8 @@ impl<M: Medium> Engine<M> {
                 state = wait(self.rounds.of(needed), state);
                 continue;
             }
+            // Or the one after it, if the round that it waited for came to nothing.
+            needed = state.started + 1;
             if let Some(until) = state.gathering.until
                 && state.calls < state.gathering.expected
             {
@@ -258,7 +294,7 @@ impl<M: Medium> Engine<M> {
             }
             state.mark = state.mark.or(mark);
             let mut lead = self.rounds.lead(&mut state);
-            lead.own = mark;
+            lead.own = Some(Call { mark });
             let mark = lead.begin_with(&mut state);
             drop(state);
             self.sync_round(mark)?;

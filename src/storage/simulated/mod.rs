@@ -172,6 +172,12 @@ impl SimulatedMedium {
         state.choices = Some(choices);
     }
 
+    /// Lets the next calls find no space behind the end of the file.
+    #[cfg(shuttle)]
+    pub(crate) fn fail_extending(&self, calls: u64) {
+        self.device.state().full = calls;
+    }
+
     /// Lets nothing fail any more.
     pub(crate) fn heal(&self) {
         self.device.state().fail_at = None;
@@ -272,7 +278,9 @@ impl Medium for SimulatedMedium {
     fn extend(&self, start: u64, end: u64) -> io::Result<()> {
         let (start, end) = (start as usize / 8, end as usize / 8);
         let mut state = self.device.state();
-        if state.call() || end > self.device.cache.len() {
+        let full = state.full > 0;
+        state.full = state.full.saturating_sub(1);
+        if state.call() || full || end > self.device.cache.len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         for word in start..end {

@@ -22,6 +22,8 @@ pub(super) struct State {
     /// The call that fails.
     pub(super) fail_at: Option<u64>,
     pub(super) choices: Option<Choices>,
+    /// Calls that are to find no space behind the end of the file.
+    pub(super) full: u64,
 }
 
 impl State {

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::rand::Rng as _;
 
-use super::history::new_filter;
+use super::campaign::Kind;
+use super::history::{new_filter, new_filter_of};
 use super::sabotages::Order;
 use crate::format::JOURNAL_STEP;
-use crate::geometry::Geometry;
+use crate::geometry::{CellKind, Geometry};
 use crate::hash::split_mix;
 use crate::storage::Sabotage;
 use crate::storage::simulated::{Choices, Image, Keep, SimulatedMedium, View};
@@ -197,6 +198,38 @@ fn run_again_and_again() {
 #[test]
 fn interleavings_of_syncs_again_and_again_end() {
     shuttle::check_random(run_again_and_again, 3 * ROUNDS);
+}
+
+/// Threads that sync a counting file whose changes find no room on the disk: a round that fails so leaves
+/// the handle as it is, and the calls that waited for it return all the same.
+fn run_full_disk() {
+    let geometry = Geometry::line(4, 2).unwrap().with_cells(CellKind::Counting);
+    // Without a journal each sync needs space behind the end of the file.
+    let medium = new_filter_of(Kind::COUNTING, geometry, 0, None);
+    let engine = Arc::new(Engine::open(medium.clone()).unwrap());
+    engine.add_hash(split_mix(5, 5)).unwrap();
+    engine.sync(None).unwrap();
+    medium.fail_extending(1);
+    let syncers: Vec<_> = (0..4)
+        .map(|syncer| {
+            let engine = Arc::clone(&engine);
+            shuttle::thread::spawn(move || {
+                engine.add_hash(split_mix(syncer, 7)).unwrap();
+                u64::from(engine.sync(None).is_err())
+            })
+        })
+        .collect();
+    let failed: u64 = syncers.into_iter().map(|syncer| syncer.join().unwrap()).sum();
+    assert_eq!(failed, 1, "one call led the round that failed");
+    engine.sync(None).unwrap();
+    let image = medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0)));
+    let cut = Engine::open(SimulatedMedium::new(image, None)).unwrap();
+    assert!((0..4).all(|syncer| cut.contains_hash(split_mix(syncer, 7))), "a synced key is lost");
+}
+
+#[test]
+fn interleavings_of_syncs_after_one_that_found_no_space_end() {
+    shuttle::check_random(run_full_disk, 3 * ROUNDS);
 }
 
 /// Whether threads in some order notice a step that is left out or done wrongly.
