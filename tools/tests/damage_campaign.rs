@@ -63,8 +63,16 @@ fn kinds() -> Vec<(&'static str, Options)> {
                 .journal_bytes(2 * PAGE as u64),
         ),
         ("rotating", of(line).generations(3)),
+        // At this rate a page has some 2,000 keys.
+        (SEALED, Options::new().sealed(true).false_positive_rate(0.0001)),
     ]
 }
+
+/// The kind that is built and never written: all its files are clean.
+const SEALED: &str = "sealed";
+
+/// Keys of a sealed file, which has several pages of them.
+const SEALED_KEYS: u64 = 7_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
@@ -98,11 +106,38 @@ struct Subject {
     writer: Option<Filter>,
 }
 
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
 impl Subject {
+    /// A sealed file, which has one state and no journal.
+    fn sealed(options: &Options, secret: Option<Key>) -> Self {
+        let folder = folder();
+        let path = folder.path().join("subject");
+        let mut builder = options.start_build(&path).unwrap();
+        builder.extend((0..SEALED_KEYS).map(key));
+        let built = builder.finish().unwrap();
+        assert_eq!((built.keys, built.maybe_pages), (SEALED_KEYS, 0));
+        assert!(built.plan.geometry().pages() > 2);
+        let subject = Subject {
+            kind: SEALED,
+            state: State::Clean,
+            bytes: std::fs::read(&path).unwrap(),
+            synced: SEALED_KEYS,
+            checkpointed: SEALED_KEYS,
+            last: SEALED_KEYS,
+            records: 0,
+            secret,
+            folder,
+            writer: None,
+        };
+        subject.checked()
+    }
+
     fn new(kind: &'static str, options: &Options, state: State, secret: Option<Key>) -> Self {
-        let memory = Path::new("/dev/shm");
-        let folder =
-            if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
+        let folder = folder();
         let path = folder.path().join("subject");
         let filter = options.create(&path).unwrap();
         let mut keys = 0;
@@ -145,9 +180,6 @@ impl Subject {
                 power_cut(&before, &mut bytes, state == State::TornPowerCut);
             }
         }
-        if let Some(secret) = &secret {
-            secret.write_new_file(folder.path().join("key")).unwrap();
-        }
         let subject = Subject {
             kind,
             state,
@@ -163,9 +195,17 @@ impl Subject {
         if state != State::Live {
             subject.restore();
         }
-        let opened = subject.options().open(subject.path()).unwrap();
-        assert_eq!(subject.denied(&opened), [] as [u64; 0]);
-        subject
+        subject.checked()
+    }
+
+    /// The same, found to be sound, with the secret in a file beside it.
+    fn checked(self) -> Self {
+        if let Some(secret) = &self.secret {
+            secret.write_new_file(self.at("key")).unwrap();
+        }
+        let opened = self.options().open(self.path()).unwrap();
+        assert_eq!(self.denied(&opened), [] as [u64; 0]);
+        self
     }
 
     /// What it is opened with to be read.
@@ -353,6 +393,8 @@ struct Tally {
     /// Keys were lost on a page that is reported as not verifiable (F-94).
     unverifiable: u64,
     commands: u64,
+    /// Pages of sealed files that a repair made say "maybe".
+    maybe: u64,
     /// By the way the file was read or written, the damages and the first key denied.
     failures: BTreeMap<&'static str, Vec<String>>,
 }
@@ -414,8 +456,19 @@ fn through_writers(subject: &Subject, damage: Damage, tally: &mut Tally) {
         tally.judge(subject, damage, "written", &subject.denied(&opened(&copy)));
     }
     std::fs::copy(&path, &copy).unwrap();
-    if repair(&copy).is_ok() {
-        tally.judge(subject, damage, "repaired", &subject.denied(&opened(&copy)));
+    if let Ok(repaired) = repair(&copy) {
+        let reader = opened(&copy);
+        tally.judge(subject, damage, "repaired", &subject.denied(&reader));
+        if subject.kind == SEALED {
+            // Its damaged pages say "maybe" to any key.
+            let geometry = *reader.geometry();
+            let hashes = || (0..100).map(|index| random(seed() + 2, index));
+            for &page in &repaired.pages_repaired {
+                let mut of_page = hashes().filter(|&hash| geometry.block(hash) == page);
+                assert!(of_page.all(|hash| reader.contains_hash(hash)), "{damage:?}: {page}");
+            }
+            tally.maybe += repaired.pages_repaired.len() as u64;
+        }
     }
     std::fs::copy(&path, &copy).unwrap();
     let (empty, merged) = (subject.at("empty"), subject.at("merged"));
@@ -479,14 +532,26 @@ fn through_the_command(subject: &Subject, damage: Damage, tally: &mut Tally) {
 fn campaign(state: State) {
     let (mut tallies, mut failures) = (BTreeMap::new(), BTreeMap::<_, Vec<String>>::new());
     for (number, (kind, mut options)) in kinds().into_iter().enumerate() {
+        if kind == SEALED && state != State::Clean {
+            continue;
+        }
         // Every other kind is keyed, in every other state those that are not in the one before.
         let secret = Key::from_bytes(*b"a secret in harm");
         let secret = (number + state as usize).is_multiple_of(2).then_some(secret);
         if let Some(secret) = &secret {
             options = options.key(secret);
         }
-        let subject = Subject::new(kind, &options, state, secret);
-        options.clone().replace(true).create(subject.at("empty")).unwrap().close().unwrap();
+        let subject = if kind == SEALED {
+            Subject::sealed(&options, secret)
+        } else {
+            Subject::new(kind, &options, state, secret)
+        };
+        let empty = options.clone().replace(true);
+        if kind == SEALED {
+            empty.start_build(subject.at("empty")).unwrap().finish().unwrap();
+        } else {
+            empty.create(subject.at("empty")).unwrap().close().unwrap();
+        }
         let mut tally = Tally::default();
         for (number, damage) in Damage::all(subject.bytes.len(), state).into_iter().enumerate() {
             tally.cases += 1;
@@ -519,13 +584,19 @@ fn campaign(state: State) {
         tallies.insert(kind, tally);
     }
     for (kind, tally) in &tallies {
-        let Tally { cases, harmless, refused, last_group, ends, unverifiable, commands, .. } =
-            tally;
+        let Tally {
+            cases, harmless, refused, last_group, ends, unverifiable, commands, maybe, ..
+        } = tally;
+        let repaired = if *kind == SEALED {
+            format!("; {maybe} pages made \"maybe\" by repairs")
+        } else {
+            String::new()
+        };
         println!(
             "{state:?} {kind}: {cases} damages, {refused} refused and {harmless} harmless to \
              readers, {commands} also through the command; after a power cut {last_group} times \
              keys of the last group lost and {ends} times the end of the journal (F-91), \
-             {unverifiable} times keys on pages told as not verifiable (F-94)"
+             {unverifiable} times keys on pages told as not verifiable (F-94){repaired}"
         );
     }
     for (way, found) in &mut failures {
