@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use bloomfile::{
-    Error, Filter, ReadOptions, Reader,
+    Error, Filter, Key, Options, ReadOptions, Reader,
+    geometry::Geometry,
     reader::Access,
     report::{inspect, verify},
 };
@@ -23,6 +24,8 @@ struct Subject {
     path: PathBuf,
     sound: Vec<u8>,
     answers: Vec<bool>,
+    /// Of a keyed file.
+    secret: Option<Key>,
     /// Who looks next at a file that is refused.
     turn: Cell<u32>,
 }
@@ -49,6 +52,29 @@ fn queries() -> impl Iterator<Item = Vec<u8>> {
     present.chain(absent)
 }
 
+/// What the keyed golden file was made with.
+fn golden_secret(name: &str) -> Option<Key> {
+    name.starts_with("keyed").then(|| Key::from_bytes(*b"golden test key."))
+}
+
+/// The bytes of a keyed file whose keys a power cut left in the journal, all of which were synced.
+fn keyed_crash() -> Vec<u8> {
+    let folder = folder();
+    let path = folder.path().join("crashed");
+    let secret = golden_secret("keyed").unwrap();
+    let options = Options::new().geometry(Geometry::line(8, 6).unwrap()).key(&secret);
+    let filter = options.journal_bytes(1).create(&path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    (0..240).for_each(|number| assert!(filter.add(format!("key-{number}")).is_ok()));
+    filter.sync().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    drop(filter);
+    let data = segment(&bytes).data;
+    bytes[data..].copy_from_slice(&before[data..]);
+    power_cut(&mut bytes);
+    bytes
+}
+
 fn answers(contains: impl Fn(&[u8]) -> bool) -> Vec<bool> {
     queries().map(|key| contains(&key)).collect()
 }
@@ -57,13 +83,35 @@ impl Subject {
     fn golden(name: &str) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let sound = std::fs::read(source.join(format!("{name}.bloom"))).unwrap();
+        Subject::of(name, sound)
+    }
+
+    fn of(name: &str, sound: Vec<u8>) -> Self {
         let folder = folder();
         let path = folder.path().join(name);
         std::fs::write(&path, &sound).unwrap();
-        let reader = Reader::open(&path).unwrap();
-        let answers = answers(|key| reader.contains(key));
-        assert!(answers[..50].iter().all(|&present| present));
-        Subject { _folder: folder, path, sound, answers, turn: Cell::new(0) }
+        let (secret, turn) = (golden_secret(name), Cell::new(0));
+        let mut subject =
+            Subject { _folder: folder, path, sound, answers: Vec::new(), secret, turn };
+        let reader = subject.options().open(&subject.path).unwrap();
+        subject.answers = answers(|key| reader.contains(key));
+        assert!(subject.answers[..50].iter().all(|&present| present));
+        subject
+    }
+
+    /// What it is opened with to be read.
+    fn options(&self) -> ReadOptions {
+        match &self.secret {
+            Some(secret) => ReadOptions::new().key(secret),
+            None => ReadOptions::new(),
+        }
+    }
+
+    fn open_to_write(&self) -> bloomfile::Result<Filter> {
+        match &self.secret {
+            Some(secret) => Filter::open_with_key(&self.path, secret),
+            None => Filter::open(&self.path),
+        }
     }
 
     /// Whether the contents of the file at `path` are refused, the same for everyone who opens it.
@@ -76,8 +124,17 @@ impl Subject {
             true => Verdict::Harmless,
             false => Verdict::Different,
         };
-        let read = match Reader::open(&self.path) {
+        let read = match self.options().open(&self.path) {
             Ok(reader) => compare(answers(|key| reader.contains(key))),
+            // The file of another secret. What takes none has nothing against it, and is not asked.
+            Err(error) if is_of_another_secret(&error) => {
+                assert!(self.secret.is_some(), "{what:?}: {error}");
+                let strict = self.options().verify(true).open(&self.path).map(drop);
+                for result in [strict, self.open_to_write().map(drop)] {
+                    assert!(is_of_another_secret(&result.unwrap_err()), "{what:?}");
+                }
+                return Verdict::Refused;
+            }
             Err(error) => check(error),
         };
         // All of these read the headers in the same way; what that refuses, one of them is enough
@@ -86,7 +143,7 @@ impl Subject {
         let takes_turn = |number| read != Verdict::Refused || turn == number;
         let mut verified = read;
         if takes_turn(0) {
-            verified = match ReadOptions::new().verify(true).open(&self.path) {
+            verified = match self.options().verify(true).open(&self.path) {
                 Ok(reader) => compare(answers(|key| reader.contains(key))),
                 Err(error) => check(error),
             };
@@ -103,7 +160,7 @@ impl Subject {
             assert_eq!(sound, verified != Verdict::Refused, "{what:?}: verify");
         }
         let before = std::fs::read(&self.path).unwrap();
-        match Filter::open(&self.path) {
+        match self.open_to_write() {
             Ok(filter) => {
                 let written = compare(answers(|key| filter.contains(key)));
                 assert_eq!(written, verified, "{what:?}: as a writer sees it");
@@ -151,6 +208,10 @@ impl Subject {
     }
 }
 
+fn is_of_another_secret(error: &Error) -> bool {
+    matches!(error.cause(), Error::WrongKey { .. })
+}
+
 /// What a byte is changed to: everything in question where it is, or is near, a value; one flipped
 /// bit in the long stretches of zeros.
 fn values(subject: &Subject, at: usize, thorough: bool) -> Vec<u8> {
@@ -166,10 +227,13 @@ fn values(subject: &Subject, at: usize, thorough: bool) -> Vec<u8> {
 }
 
 fn every_byte_change(name: &str, thorough: bool) -> [u64; 2] {
-    let subject = Subject::golden(name);
+    every_byte_change_of(name, &Subject::golden(name), thorough)
+}
+
+fn every_byte_change_of(name: &str, subject: &Subject, thorough: bool) -> [u64; 2] {
     let mut counts = [0; 2];
     for at in subject.header_bytes() {
-        for value in values(&subject, at, thorough) {
+        for value in values(subject, at, thorough) {
             let what = format!("{name}: byte {at} to {value:#04x}");
             subject.poke(at, value);
             match subject.judge(&what) {
@@ -209,10 +273,28 @@ fn every_byte_change_of_a_crashed_file() {
     assert!(harmless >= 4096 + 2048, "{harmless} harmless");
 }
 
+/// The check value of the secret is covered by the superblock's CRC as all else is.
+#[test]
+fn every_byte_change_of_a_keyed_file() {
+    let [refused, harmless] = every_byte_change("keyed", false);
+    assert!(refused >= 4096 + 2048, "{refused} refused");
+    assert!(harmless >= 2 * 4096 + 2048, "{harmless} harmless");
+}
+
+#[test]
+fn every_byte_change_of_a_crashed_keyed_file() {
+    let subject = Subject::of("keyed-crashed", keyed_crash());
+    let [refused, harmless] = every_byte_change_of("keyed-crashed", &subject, false);
+    assert!(refused >= 2 * 4096 + 2048, "{refused} refused");
+    assert!(harmless >= 4096 + 2048, "{harmless} harmless");
+}
+
 #[test]
 #[ignore = "some minutes: cargo test --test hostile -- --ignored"]
 fn every_change_of_every_byte() {
-    for name in ["rows", "flat", "page", "line", "session", "crashed"] {
+    for name in
+        ["rows", "flat", "page", "line", "session", "crashed", "crashed-checkpoint", "keyed"]
+    {
         let [refused, harmless] = every_byte_change(name, true);
         assert!(refused + harmless >= 3 * 5 * 4096, "{name}: {refused} {harmless}");
     }
@@ -252,12 +334,12 @@ fn f34_a_clean_slot_beside_a_damaged_one_proves_itself() {
 
 #[test]
 fn every_truncation_is_refused() {
-    for name in ["line", "session", "crashed"] {
+    for name in ["line", "session", "crashed", "keyed"] {
         let subject = Subject::golden(name);
         for length in (0..subject.sound.len()).rev() {
             let file = std::fs::OpenOptions::new().write(true).open(&subject.path).unwrap();
             file.set_len(length as u64).unwrap();
-            let error = Reader::open(&subject.path).unwrap_err().into_cause();
+            let error = subject.options().open(&subject.path).unwrap_err().into_cause();
             assert!(error.is_bad_file(), "{name}: {length}: {error}");
             if matches!(length % 512, 0 | 1 | 8 | 511) {
                 assert_eq!(subject.judge(&(name, length)), Verdict::Refused, "{name}: {length}");
@@ -268,7 +350,7 @@ fn every_truncation_is_refused() {
 
 #[test]
 fn extensions_are_refused() {
-    for name in ["line", "session", "crashed"] {
+    for name in ["line", "session", "crashed", "keyed"] {
         let subject = Subject::golden(name);
         for more in [1, 2, 7, 8, 511, 512, 4095, 4096, 4097, 8192, 1 << 20] {
             for byte in [0x00, 0xff] {
@@ -311,8 +393,7 @@ const CELL_FIELDS: [&str; 8] =
     ["hash_seed", "segments", "layout", "rows", "blocks", "row_cells", "state", "salt"];
 
 /// Every boundary value in every field, with the CRC made right, is refused or harmless.
-fn every_boundary_value(name: &str) -> [u64; 3] {
-    let subject = Subject::golden(name);
+fn every_boundary_value(name: &str, subject: &Subject) -> [u64; 3] {
     let newest = newest_slot(&subject.sound);
     let older = SLOTS[0] + SLOTS[1] - newest;
     let structures =
@@ -351,10 +432,23 @@ fn every_boundary_value(name: &str) -> [u64; 3] {
 
 #[test]
 fn every_boundary_value_in_every_field() {
-    for name in
-        ["rows", "flat", "page", "line", "session", "crashed", "counting", "growing", "rotating"]
-    {
-        let [refused, harmless, different] = every_boundary_value(name);
+    let golden = [
+        "rows",
+        "flat",
+        "page",
+        "line",
+        "session",
+        "crashed",
+        "crashed-checkpoint",
+        "counting",
+        "growing",
+        "rotating",
+        "keyed",
+    ];
+    let golden = golden.map(|name| (name, Subject::golden(name)));
+    let crashed = ("keyed-crashed", Subject::of("keyed-crashed", keyed_crash()));
+    for (name, subject) in golden.into_iter().chain([crashed]) {
+        let [refused, harmless, different] = every_boundary_value(name, &subject);
         assert!(refused > 1000 && harmless > 500, "{name}: {refused} {harmless} {different}");
     }
 }

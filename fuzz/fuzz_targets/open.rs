@@ -9,23 +9,30 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use bloomfile::{Filter, ReadOptions, Reader, ops::repair, report::{inspect, verify}};
+use bloomfile::{
+    Error, Filter, Key, ReadOptions, Reader, Result,
+    ops::repair,
+    report::{inspect, verify},
+};
 use libfuzzer_sys::fuzz_target;
 use support::*;
 
 /// The golden files: every layout, every kind, written ones and crashed ones.
-const BASES: [&[u8]; 14] = [
+const BASES: [&[u8]; 17] = [
     include_bytes!("../../tests/golden/rows.bloom"),
     include_bytes!("../../tests/golden/flat.bloom"),
     include_bytes!("../../tests/golden/page.bloom"),
     include_bytes!("../../tests/golden/line.bloom"),
     include_bytes!("../../tests/golden/session.bloom"),
     include_bytes!("../../tests/golden/crashed.bloom"),
+    include_bytes!("../../tests/golden/crashed-checkpoint.bloom"),
     include_bytes!("../../tests/golden/counting.bloom"),
     include_bytes!("../../tests/golden/growing.bloom"),
     include_bytes!("../../tests/golden/rotating.bloom"),
     include_bytes!("../../tests/golden/crashed-counting.bloom"),
     include_bytes!("../../tests/golden/crashed-growing.bloom"),
+    include_bytes!("../../tests/golden/keyed.bloom"),
+    include_bytes!("../../tests/golden/sealed-empty.bloom"),
     include_bytes!("../../tests/golden/sealed-one.bloom"),
     include_bytes!("../../tests/golden/sealed-thousands.bloom"),
     include_bytes!("../../tests/golden/sealed-maybe.bloom"),
@@ -160,29 +167,58 @@ fn is_sound(path: &Path) -> bool {
     verify(path).is_ok_and(|verification| verification.is_sound())
 }
 
+/// Opens a file to be read: with the secret of the keyed golden file, if it asks for one.
+fn open(path: &Path, strict: bool) -> Result<Reader> {
+    let options = || ReadOptions::new().verify(strict);
+    options().open(path).or_else(|error| match error.cause() {
+        Error::KeyNeeded { .. } => options().key(&secret()).open(path),
+        _ => Err(error),
+    })
+}
+
+fn open_to_write(path: &Path) -> Result<Filter> {
+    Filter::open(path).or_else(|error| match error.cause() {
+        Error::KeyNeeded { .. } => Filter::open_with_key(path, &secret()),
+        _ => Err(error),
+    })
+}
+
+fn secret() -> Key {
+    Key::from_bytes(*b"golden test key.")
+}
+
+/// Whether the check value in the superblock was made that of another secret: what takes no secret
+/// then takes a file that readers refuse.
+fn is_of_another_secret<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| matches!(error.cause(), Error::WrongKey { .. }))
+}
+
 fuzz_target!(|data: &[u8]| {
     let bytes = mutate(&mut Input(data));
     let path = FILE.as_path();
     let put = || std::fs::write(path, &bytes).expect("the file can be written");
     put();
-    let read = Reader::open(path).map(|reader| {
+    let read = open(path, false).map(|reader| {
         reader.contains(b"key-7");
         reader.contains_hash(u64::MAX);
         let mut found = Vec::new();
         reader.contains_hash_batch(&[0, 1, u64::MAX], &mut found);
     });
-    let strict = ReadOptions::new().verify(true).open(path).map(drop);
+    let strict = open(path, true).map(drop);
+    let foreign = is_of_another_secret(&read);
+    assert_eq!(is_of_another_secret(&strict), foreign);
     assert!(read.is_ok() || strict.is_err(), "a strict reader takes what a plain one refuses");
     // Of a doubtful file (F-34) a reader reads the data, which inspecting never does.
     assert!(inspect(path).is_ok() || read.is_err(), "inspect refuses what a reader takes");
     let taken = verify(path).is_ok_and(|verification| {
         verification.pages_damaged.is_empty() && verification.pages_busy.is_empty()
     });
-    assert_eq!(taken, strict.is_ok());
+    assert_eq!(taken && !foreign, strict.is_ok());
     assert!(std::fs::read(path).expect("the file can be read") == bytes, "a reader wrote");
 
     let mut written = false;
-    if let Ok(filter) = Filter::open(path) {
+    if let Ok(filter) = open_to_write(path) {
+        assert!(!foreign, "a writer takes the file of another secret");
         assert!(taken, "a writer takes what verify does not");
         // One that was made full refuses keys, or cannot grow.
         let added = (0..300u32).all(|number| filter.add(&number.to_le_bytes()).is_ok());
@@ -191,7 +227,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if written {
         assert!(is_sound(path), "a writer closed what is not sound");
-        let reader = ReadOptions::new().verify(true).open(path).expect("a writer closed it");
+        let reader = open(path, true).expect("a writer closed it");
         let forgets = inspect(path).expect("a writer closed it").generations.is_some();
         assert!(forgets || (0..300u32).all(|number| reader.contains(&number.to_le_bytes())));
         assert_eq!(reader.mark(), 1);
@@ -200,7 +236,8 @@ fuzz_target!(|data: &[u8]| {
     put();
     if repair(path).is_ok() {
         assert!(is_sound(path), "a repair leaves what is not sound");
-        ReadOptions::new().verify(true).open(path).expect("it was repaired");
+        let opened = open(path, true);
+        assert!(opened.is_ok() || is_of_another_secret(&opened), "it was repaired");
     }
     std::fs::remove_file(path).expect("the file can be removed");
 });
