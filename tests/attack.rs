@@ -26,8 +26,16 @@ fn options(capacity: u64) -> Options {
     Options::new().capacity(capacity).false_positive_rate(RATE).layout(Layout::Line)
 }
 
-/// The same attack on an unkeyed filter and on a keyed one.
-fn on_both(options: &Options, mut attack: impl FnMut(&Filter)) -> [f64; 2] {
+/// Keys that are asked for in the short form.
+const ASKED: u32 = 400_000;
+
+/// The same attack on an unkeyed filter and on a keyed one; the rates at which they then report
+/// absent keys.
+fn on_both(options: &Options, attack: impl FnMut(&Filter)) -> [f64; 2] {
+    on_both_asked(options, ASKED, attack)
+}
+
+fn on_both_asked(options: &Options, asked: u32, mut attack: impl FnMut(&Filter)) -> [f64; 2] {
     let folder = folder();
     let keyed = options.clone().key(&Key::from_bytes(*b"not for the keys"));
     let filters = [options.clone(), keyed].into_iter().zip(["unkeyed", "keyed"]);
@@ -35,16 +43,15 @@ fn on_both(options: &Options, mut attack: impl FnMut(&Filter)) -> [f64; 2] {
         filters.map(|(options, name)| options.create(folder.path().join(name)).unwrap()).collect();
     [0, 1].map(|which| {
         attack(&filters[which]);
-        let asked = 400_000;
-        let found = (0..asked).filter(|&number| filters[which].contains(stranger(number)));
-        found.count() as f64 / f64::from(asked as u32)
+        let found = (0..asked).filter(|&number| filters[which].contains(stranger(number.into())));
+        found.count() as f64 / f64::from(asked)
     })
 }
 
 /// The slack that the accuracy of unkeyed files is held against: 3 %, and three deviations of chance.
 fn is_formula(rate: f64, filter_keys: u64, options: &Options) -> bool {
     let formula = false_positive_rate(options.plan().unwrap().geometry(), filter_keys);
-    let sigma = (formula * (1.0 - formula) / 400_000.0).sqrt();
+    let sigma = (formula * (1.0 - formula) / f64::from(ASKED)).sqrt();
     (rate - formula).abs() <= 0.03 * formula + 3.0 * sigma
 }
 
@@ -84,6 +91,30 @@ fn full_lines_cannot_be_made_without_the_secret() {
     eprintln!("full lines, as many keys as the capacity: unkeyed {unkeyed:.4}, keyed {keyed:.5}");
     assert!(unkeyed > 0.6, "{unkeyed}");
     assert!(is_formula(keyed, 200_000, &options), "{keyed}");
+}
+
+/// Of ten million absent keys chance makes less than 1 %, so that nothing is allowed for it.
+#[test]
+#[ignore = "seconds: cargo test --release --test attack -- --ignored --nocapture"]
+fn under_a_secret_the_rate_stays_within_three_percent_of_the_formula() {
+    let keys = 1_000_000;
+    let (attacker, options) = (Attacker::new(), options(keys));
+    let geometry = *options.plan().unwrap().geometry();
+    let formula = false_positive_rate(&geometry, keys);
+    let collisions = {
+        let hash = Hasher::new(0).hash("the one");
+        (0..keys).map(|number| attacker.key(hash, number)).collect()
+    };
+    let crafted: [(&str, Vec<_>); 2] =
+        [("collisions", collisions), ("full lines", attacker.full_lines(&geometry, keys as usize))];
+    for (name, crafted) in crafted {
+        let [unkeyed, keyed] = on_both_asked(&options, 10_000_000, |filter| {
+            filter.add_batch(&crafted).unwrap();
+        });
+        let off = keyed / formula - 1.0;
+        println!("{name}: unkeyed {unkeyed:.7}, keyed {keyed:.7}, {:+.2} %", 100.0 * off);
+        assert!(off.abs() < 0.03, "{name}: {keyed} and {formula}");
+    }
 }
 
 #[test]
