@@ -1,9 +1,12 @@
 //! What a delta takes: bytes and time, beside tools that know nothing of filters.
 //!
-//! `cargo bench --features digest --bench delta -- [MiB] [LAYOUT]`; 1024 and all by default. The figures
-//! are in `docs/scale.md`.
+//! `cargo bench --features digest --bench delta -- [MiB] [LAYOUT]`; 1024 and all by default. And with
+//! `scale [MiB]`, 4 by default, what a publication costs the hosts that follow it. The figures are in
+//! `docs/scale.md`.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+
+mod scale;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +17,11 @@ use bloomfile::ops::DeltaOperation;
 use bloomfile::{Filter, Options};
 
 fn main() {
-    let size = std::env::args().filter_map(|text| text.parse().ok()).next().unwrap_or(1024);
+    let size = std::env::args().find_map(|text| text.parse().ok());
+    if std::env::args().any(|text| text == "scale") {
+        return scale::run(size.unwrap_or(4));
+    }
+    let size = size.unwrap_or(1024);
     let bits: u64 = size << 23;
     let layout =
         std::env::args().skip(1).find(|it| matches!(it.as_str(), "line" | "page" | "rows"));
