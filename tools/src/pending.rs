@@ -1,10 +1,12 @@
 //! Files that the command writes beside filters: pages for a browser, manual pages. They appear
 //! under their names when they are whole, and replace nothing that was not meant to go.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use tempfile::NamedTempFile;
 
 use crate::failure::{Failure, Result};
 use crate::{platform, text};
@@ -14,9 +16,50 @@ static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Takes half-written files away, for a process that is about to end.
 pub(crate) fn discard() {
-    for path in PENDING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // Gone already, or nothing can be done about it at this point.
-        let _ = std::fs::remove_file(path);
+    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in pending.iter() {
+        take_away(path);
+    }
+    // Never given back: a thread that goes on must not name in public what was taken away.
+    std::mem::forget(pending);
+}
+
+fn take_away(path: &Path) {
+    // Gone already, or nothing can be done about it at this point.
+    let _ = match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
+        _ => std::fs::remove_file(path),
+    };
+}
+
+/// A file or folder under a name of its own that goes unless it is kept: when this is dropped, and when
+/// the process is asked to end.
+pub(crate) struct Unkept {
+    path: PathBuf,
+    listed: Option<Listed>,
+}
+
+impl Unkept {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let listed = Some(Listed::new(&path));
+        Unkept { path, listed }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file stays.
+    pub(crate) fn keep(mut self) {
+        self.listed = None;
+    }
+}
+
+impl Drop for Unkept {
+    fn drop(&mut self) {
+        if self.listed.is_some() {
+            take_away(&self.path);
+        }
     }
 }
 
@@ -67,17 +110,19 @@ impl Target {
 
     /// Writes the file, whole or not at all.
     pub(crate) fn write(self, bytes: &[u8]) -> Result<()> {
-        let path = text::path(&self.path);
-        self.try_write(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Failure::about(
-                path,
-                "already exists; choose another name, or replace it with --force",
-            ),
-            _ => Failure::about(path, format!("cannot be written: {error}")),
-        })
+        self.prepare(bytes)?.publish()
     }
 
-    fn try_write(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes what is to stand there, durably, under a name that nothing looks for: all of the work
+    /// that may fail for want of space.
+    pub(crate) fn prepare(self, bytes: &[u8]) -> Result<Prepared> {
+        match self.try_prepare(bytes) {
+            Ok((file, listed)) => Ok(Prepared { file, _listed: listed, target: self }),
+            Err(error) => Err(self.failure(&error)),
+        }
+    }
+
+    fn try_prepare(&self, bytes: &[u8]) -> io::Result<(NamedTempFile<File>, Listed)> {
         let folder = match self.place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -87,22 +132,49 @@ impl Target {
             .suffix(".tmp")
             // Opened here, so that an error does not name a file that the user never heard of.
             .make_in(folder, |path| platform::create_new(path, self.old.as_ref()))?;
-        let _listed = Listed::new(file.path());
+        let listed = Listed::new(file.path());
         file.as_file_mut().write_all(bytes)?;
         if let Some(old) = &self.old {
             platform::pass_on_access(old, file.as_file())?;
         }
         file.as_file().sync_all()?;
+        Ok((file, listed))
+    }
+
+    fn failure(&self, error: &io::Error) -> Failure {
+        let path = text::path(&self.path);
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => Failure::about(
+                path,
+                "already exists; choose another name, or replace it with --force",
+            ),
+            _ => Failure::about(path, format!("cannot be written: {error}")),
+        }
+    }
+}
+
+/// A file that is whole and lacks only its name; without one it goes when this is dropped.
+pub(crate) struct Prepared {
+    file: NamedTempFile<File>,
+    /// After the file: an interrupt in between finds it gone, or takes it away.
+    _listed: Listed,
+    target: Target,
+}
+
+impl Prepared {
+    /// Gives the file its name.
+    pub(crate) fn publish(self) -> Result<()> {
+        let Prepared { mut file, _listed, target } = self;
         loop {
-            let renamed = if self.force {
-                file.persist(&self.place)
+            let renamed = if target.force {
+                file.persist(&target.place)
             } else {
-                file.persist_noclobber(&self.place)
+                file.persist_noclobber(&target.place)
             };
             match renamed {
                 Ok(_) => return Ok(()),
                 Err(error) if error.error.kind() == io::ErrorKind::Interrupted => file = error.file,
-                Err(error) => return Err(error.error),
+                Err(error) => return Err(target.failure(&error.error)),
             }
         }
     }

@@ -1,5 +1,7 @@
 //! `bloomfile publish`: a folder from which other hosts pull a filter and what changed in it.
 
+mod manifest;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
@@ -14,11 +16,10 @@ use serde::Serialize;
 use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
-use crate::pending::Target;
-use crate::publication::{
-    Delta, Item, MANIFEST, Manifest, PUBLISHED, SIGNATURE, Signer, Version, head_of,
-};
+use crate::pending::Unkept;
+use crate::publication::{Delta, Item, Manifest, PUBLISHED, Signer, Version, head_of};
 use crate::{output, text, units};
+use manifest::Place;
 
 /// Where a snapshot is made before it has a name.
 const UNFINISHED: &str = ".unfinished.bloom";
@@ -33,7 +34,11 @@ before, and, last of all, manifest.json, which names them with their hashes. Any
 store can serve it as it is. Nothing that others may be reading is changed; what no version needs any
 more is removed when the next one is published. FILE may be in use.
 
-Exit status: 0 published, 1 nothing new, 2 error.
+With --sign the manifest that is there gets its signature also when nothing is new. A folder with a
+signature takes no version without one, which those who ask for signatures would refuse: sign it, or
+say --unsigned, which removes the old signature before the new manifest gets its name.
+
+Exit status: 0 published or signed, 1 nothing new, 2 error.
 
 Examples:
   bloomfile publish words.bloom /var/www/words
@@ -55,6 +60,10 @@ pub(crate) struct PublishArgs {
     /// BLOOMFILE_SIGN_PASSWORD
     #[arg(long, value_name = "KEY_FILE")]
     sign: Option<PathBuf>,
+
+    /// Publish without a signature where the version before has one
+    #[arg(long, conflicts_with = "sign")]
+    unsigned: bool,
 
     #[command(flatten)]
     print: PrintArgs,
@@ -82,76 +91,79 @@ pub(super) fn run(args: &PublishArgs) -> Result<ExitCode> {
         |error| Failure::about(text::path(&args.folder), format!("cannot be used: {error}"));
     std::fs::create_dir_all(&args.folder).map_err(about)?;
     let _lock = lock(&args.folder)?;
-    let last = read_manifest(&args.folder.join(MANIFEST))?;
-    let published = publish(args, last.as_ref())?;
-    let Some(manifest) = published else {
-        return report(args, last.as_ref(), None, false);
+    let place = Place::new(&args.folder);
+    let last = place.read()?;
+    let made = publish(args, &place, last.as_ref().map(|(manifest, _)| manifest))?;
+    let (manifest, done) = match (made, last) {
+        (Some((manifest, files)), last) => {
+            place.publish(&manifest, files, signer.as_ref())?;
+            clean(&args.folder, &manifest, last.as_ref().map(|(last, _)| last));
+            (manifest, Done::Published)
+        }
+        (None, Some((last, bytes))) => {
+            let signed = place.sign(&last, &bytes, signer.as_ref())?;
+            (last, if signed { Done::Signed } else { Done::Nothing })
+        }
+        (None, None) => unreachable!("a first version is always new"),
     };
-    let bytes = manifest.encode();
-    if let Some(signer) = &signer {
-        let comment = format!("bloomfile manifest, version {}", manifest.version);
-        let signature = signer.sign(&bytes, &comment)?;
-        // First: a manifest without its signature would be refused.
-        write(&args.folder.join(SIGNATURE), &signature)?;
-    }
-    write(&args.folder.join(MANIFEST), &bytes)?;
-    clean(&args.folder, &manifest, last.as_ref());
-    let delta = manifest.deltas.first();
-    report(args, Some(&manifest), delta, true)
+    report(args, &manifest, done, place.is_signed()?)
 }
 
-fn report(
-    args: &PublishArgs,
-    manifest: Option<&Manifest>,
-    delta: Option<&Delta>,
-    published: bool,
-) -> Result<ExitCode> {
-    let Some(manifest) = manifest else { return Ok(ExitCode::SUCCESS) };
+/// What a call did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Published,
+    /// The version that was there got a signature.
+    Signed,
+    Nothing,
+}
+
+fn report(args: &PublishArgs, manifest: &Manifest, done: Done, signed: bool) -> Result<ExitCode> {
     let Manifest { version, snapshot, .. } = manifest;
+    let delta = manifest.deltas.first();
     if args.print.format.json {
         output::json(&PublishOutput {
             schema: 1,
             folder: args.folder.display().to_string(),
-            published,
+            published: done == Done::Published,
             version: *version,
             snapshot: snapshot.name.clone(),
             snapshot_bytes: snapshot.bytes,
             delta: delta.map(|delta| delta.item.name.clone()),
             delta_bytes: delta.map(|delta| delta.item.bytes),
             versions: manifest.versions.len(),
-            signed: args.sign.is_some(),
+            signed,
         })?;
     } else if !args.print.quiet {
         let folder = text::path(&args.folder);
-        if published {
-            let told = match delta {
-                None => "no delta".to_owned(),
-                Some(delta) => {
-                    format!(
-                        "a delta of {} from version {}",
-                        units::size(delta.item.bytes),
-                        delta.from
-                    )
-                }
-            };
-            let size = units::size(snapshot.bytes);
-            output::line(format_args!(
-                "{folder}: version {version}: a snapshot of {size}, {told}"
-            ))?;
-        } else {
-            output::line(format_args!("{folder}: version {version} is current: nothing new"))?;
-        }
+        let told = match (done, delta) {
+            (Done::Nothing, _) => " is current: nothing new".to_owned(),
+            (Done::Signed, _) => " is current: nothing new but its signature".to_owned(),
+            (Done::Published, None) => {
+                format!(": a snapshot of {}, no delta", units::size(snapshot.bytes))
+            }
+            (Done::Published, Some(delta)) => format!(
+                ": a snapshot of {}, a delta of {} from version {}",
+                units::size(snapshot.bytes),
+                units::size(delta.item.bytes),
+                delta.from
+            ),
+        };
+        output::line(format_args!("{folder}: version {version}{told}"))?;
     }
-    Ok(if published { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if done == Done::Nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
+/// A version to be published: its manifest, and the files that are new in it.
+type Made = (Manifest, Vec<Unkept>);
+
 /// Makes snapshot and delta of the next version; `None` if nothing differs from the last one.
-fn publish(args: &PublishArgs, last: Option<&Manifest>) -> Result<Option<Manifest>> {
+fn publish(args: &PublishArgs, place: &Place, last: Option<&Manifest>) -> Result<Option<Made>> {
     let series = last.map_or_else(random_name, |last| last.series.clone());
     let version = last.map_or(1, |last| last.version + 1);
-    let unfinished = args.folder.join(UNFINISHED);
+    let unfinished = Unkept::new(args.folder.join(UNFINISHED));
     let digest = with_progress(args.print.quiet, |operation| {
-        operation.replace(true).clean_copy(&args.file, &unfinished, 0, |pairs| {
+        operation.replace(true).clean_copy(&args.file, unfinished.path(), 0, |pairs| {
             pairs.insert(PUBLISHED.into(), format!("{series} {version}"));
             make_room(pairs);
         })
@@ -160,29 +172,52 @@ fn publish(args: &PublishArgs, last: Option<&Manifest>) -> Result<Option<Manifes
     let old = last.map(|last| args.folder.join(&last.snapshot.name));
     if let Some((last, old)) = last.zip(old.as_deref())
         && last.current().digest == digest
-        && said(old).is_some_and(|old| said(&unfinished) == Some(old))
+        && said(old).is_some_and(|old| said(unfinished.path()) == Some(old))
     {
-        remove(&unfinished);
         return Ok(None);
     }
-    let head = head_of(&unfinished)?;
-    let mut snapshot = Item::of(&unfinished, String::new())?;
+    if args.sign.is_none() && !args.unsigned && place.is_signed()? {
+        return Err(Failure::about(
+            text::path(&args.folder),
+            "its manifest is signed, and those who ask for a signature would refuse one without; \
+             sign it with --sign KEY_FILE, or publish without a signature from now on with \
+             --unsigned",
+        ));
+    }
+    let head = head_of(unfinished.path())?;
+    let mut snapshot = Item::of(unfinished.path(), String::new())?;
     snapshot.name = format!("v{version}-{}.bloom", &snapshot.sha256[..16]);
-    let path = args.folder.join(&snapshot.name);
-    std::fs::rename(&unfinished, &path).map_err(|error| {
-        Failure::about(text::path(&path), format!("cannot be given its name: {error}"))
-    })?;
+    let path = Unkept::new(args.folder.join(&snapshot.name));
+    rename(unfinished.path(), path.path())?;
+    // It has another name now.
+    unfinished.keep();
     let this = Version { version, head, digest };
     let mut manifest = Manifest::first(series, snapshot, this);
+    let mut files = Vec::new();
     if let Some((last, old)) = last.zip(old.as_deref())
-        && let Some(delta) = delta(args, last, old, &path, &manifest)?
+        && let Some((delta, file)) = delta(args, last, old, path.path(), &manifest)?
     {
         manifest.versions.extend(last.versions.iter().cloned());
         manifest.deltas.push(delta);
         manifest.deltas.extend(last.deltas.iter().cloned());
         shorten(&mut manifest, args.keep);
+        files.push(file);
     }
-    Ok(Some(manifest))
+    files.push(path);
+    Ok(Some((manifest, files)))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    loop {
+        match std::fs::rename(from, to) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                let reason = format!("cannot be given its name: {error}");
+                return Err(Failure::about(text::path(to), reason));
+            }
+        }
+    }
 }
 
 /// Leaves out what a snapshot has no room for: what a merge says of its inputs, which takes all the room
@@ -203,33 +238,31 @@ fn delta(
     old: &Path,
     new: &Path,
     manifest: &Manifest,
-) -> Result<Option<Delta>> {
+) -> Result<Option<(Delta, Unkept)>> {
     if args.keep == 0 {
         return Ok(None);
     }
     let (from, to) = (last.version, manifest.version);
     let name = format!("v{from}-v{to}-{}.delta", &manifest.snapshot.sha256[..16]);
-    let path = args.folder.join(&name);
+    let file = Unkept::new(args.folder.join(&name));
     let made = with_progress(args.print.quiet, |operation: DeltaOperation<'_>| {
-        operation.replace(true).make(old, new, &path)
+        operation.replace(true).make(old, new, file.path())
     });
     match made {
-        Ok(made) if made.bytes < manifest.snapshot.bytes => {}
-        Ok(_) => {
-            remove(&path);
-            return Ok(None);
+        Ok(made) if made.bytes < manifest.snapshot.bytes => {
+            let item = Item::of(file.path(), name)?;
+            Ok(Some((Delta { from, to, item }, file)))
         }
+        Ok(_) => Ok(None),
         Err(error) => {
             // Those who have the last version pull the snapshot.
             output::warn(&args.folder, format_args!("no delta from version {from}: {error}"));
-            return Ok(None);
+            Ok(None)
         }
     }
-    let item = Item::of(&path, name)?;
-    Ok(Some(Delta { from, to, item }))
 }
 
-/// Leaves deltas out that no one needs: beyond `keep`, and those with which a chain is longer than the
+/// Leaves deltas out that are not needed: beyond `keep`, and those with which a chain is longer than the
 /// snapshot.
 fn shorten(manifest: &mut Manifest, keep: usize) {
     let mut bytes = 0;
@@ -267,7 +300,9 @@ fn clean(folder: &Path, manifest: &Manifest, last: Option<&Manifest>) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let ours = name.starts_with('v') && (name.ends_with(".bloom") || name.ends_with(".delta"));
         let numbered = name[1.min(name.len())..].starts_with(|c: char| c.is_ascii_digit());
-        if ours && numbered && !named.contains(name.as_str()) {
+        // Left by a process that was killed: it had the lock that this one has.
+        let unfinished = name.starts_with(".bloomfile") && name.ends_with(".tmp");
+        if unfinished || ours && numbered && !named.contains(name.as_str()) {
             remove(&entry.path());
         }
     }
@@ -277,21 +312,6 @@ fn clean(folder: &Path, manifest: &Manifest, last: Option<&Manifest>) {
 fn remove(path: &Path) {
     // It is in no one's way: the next call tries again.
     let _ = std::fs::remove_file(path);
-}
-
-fn read_manifest(path: &Path) -> Result<Option<Manifest>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Manifest::decode(&bytes).map(Some).map_err(|reason| {
-            Failure::about(text::path(path), format!("{reason}; publish in another folder"))
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::about(text::path(path), format!("cannot be read: {error}"))),
-    }
-}
-
-/// Writes a file at once, in place of another.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    Target::new(path, None, true)?.write(bytes)
 }
 
 /// Keeps another process from publishing in the same folder.

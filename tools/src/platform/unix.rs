@@ -59,6 +59,11 @@ fn mode(old: Option<&Metadata>) -> u32 {
     old.map_or(0o666, |old| old.permissions().mode() & 0o777)
 }
 
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
 /// Calls `end` with an exit status, in a thread of its own, when the process is asked to end: by
 /// Ctrl-C, the polite kill or the end of its terminal. The flag is set by the first signal; a second
 /// one ends the process.

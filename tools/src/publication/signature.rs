@@ -61,6 +61,18 @@ impl Signer {
     pub(crate) fn sign(&self, _: &[u8], _: &str) -> Result<Vec<u8>> {
         Err(unavailable())
     }
+
+    /// Whether a signature is that of this key under this manifest.
+    #[cfg(feature = "sign")]
+    pub(crate) fn has_signed(&self, manifest: &[u8], signature: &[u8]) -> bool {
+        minisign::PublicKey::from_secret_key(&self.key)
+            .is_ok_and(|key| Verifier { key }.verify(manifest, signature).is_ok())
+    }
+
+    #[cfg(not(feature = "sign"))]
+    pub(crate) fn has_signed(&self, _: &[u8], _: &[u8]) -> bool {
+        false
+    }
 }
 
 /// A key without a password. Minisign gives it a checksum of zeros, which the crate refuses.

@@ -13,5 +13,7 @@ mod host;
 mod server;
 #[cfg(feature = "network")]
 mod servers;
+#[cfg(feature = "sign")]
+mod signed;
 #[cfg(feature = "network")]
 mod unreliable;
