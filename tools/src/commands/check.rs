@@ -27,7 +27,7 @@ first. Of lines with fields the whole line is printed.
 Keys are read in the form that the file records: with letters in lower case, say, if it was built
 with --lower. An option that contradicts it is an error, because keys would seem to be absent.
 
-FILE and DELETED may be addresses: http://, https:// or s3:// (with the usual AWS_ variables), in a
+FILE and DELETED may be addresses: http://, https:// or s3:// (see `bloomfile pull --help`), in a
 command that was built with the feature `network`. Then only headers are read, and for each key the
 page it falls on, which is checked; what keys have in common comes once. An address that ends in a
 slash is a publication, of which the current snapshot is asked. If the file is replaced in between,

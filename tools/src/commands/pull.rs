@@ -24,9 +24,19 @@ use manifest::{Known, MANIFESTS, PAUSE, fetch_manifest};
 Reads the manifest and takes the cheapest way from FILE, if it is there, to the current version:
 nothing, deltas, or the whole snapshot. Everything is verified before it takes the name of FILE;
 programs that have the old file open keep it, and readers of the library can follow. What was cut off
-goes on where it was. SOURCE is a folder, or with the feature `network` an address that begins with
-http://, https:// or s3:// (with the usual AWS_ variables). SSL_CERT_FILE names the certificates that
-are trusted, if not the usual ones. With --every a manifest that did not change is not sent again.
+goes on where it was. With --every a manifest that did not change is not sent again.
+
+SOURCE is a folder, or with the feature `network` an address: http:// or https://, or s3://BUCKET/FOLDER
+of AWS or any store that speaks S3. These variables are read:
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY  sign requests; without them the bucket must be public
+  AWS_SESSION_TOKEN                         goes with those that are temporary
+  AWS_REGION, AWS_DEFAULT_REGION            us-east-1 if none is set
+  AWS_ENDPOINT, AWS_ENDPOINT_URL_S3,        another store; the bucket is part of the path then
+    AWS_ENDPOINT_URL
+  http_proxy, https_proxy, all_proxy        an HTTP proxy, which must allow CONNECT; no_proxy names
+                                            hosts that need none; also in capitals
+  SSL_CERT_FILE                             certificates to trust, instead of those built in
+Profiles, roles of an instance, gs:// and az:// are not: docs/publishing.md says what to do instead.
 
 Exit status: 0 changed, 1 already current, 2 error: FILE is as it was.
 

@@ -10,6 +10,7 @@ use ureq::http::{HeaderMap, StatusCode, header};
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
+use super::proxy;
 use super::source::{Answer, Trouble};
 
 /// How long a signed address is good for: a request is made at once.
@@ -29,6 +30,27 @@ enum Place {
         prefix: String,
         credentials: Option<Credentials>,
     },
+}
+
+impl Place {
+    /// What is spoken with the server.
+    fn scheme(&self) -> &str {
+        match self {
+            Place::Address(address) => address.split_once(':').map_or("", |(scheme, _)| scheme),
+            Place::Bucket { bucket, .. } => bucket.base_url().scheme(),
+        }
+    }
+
+    /// What to do about an answer that refuses the request.
+    fn advice(&self, status: StatusCode) -> &'static str {
+        match self {
+            Place::Bucket { credentials: None, .. } if status == StatusCode::FORBIDDEN => {
+                "; the request was not signed: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not \
+                 set, and profiles and roles of an instance are not read"
+            }
+            _ => "",
+        }
+    }
 }
 
 /// What tells versions of a file apart: the server's `ETag`, or the time at which it was changed.
@@ -74,6 +96,7 @@ impl Web {
         }
         let config = Agent::config_builder()
             .tls_config(tls.build())
+            .proxy(proxy::from_environment(place.scheme())?)
             .http_status_as_error(false)
             .user_agent(concat!("bloomfile/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(Duration::from_secs(30)))
@@ -148,7 +171,10 @@ impl Web {
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
                 return Err(Trouble::transient(format!("the server answers {status}")));
             }
-            status => return Err(Trouble::permanent(format!("the server answers {status}"))),
+            status => {
+                let advice = self.place.advice(status);
+                return Err(Trouble::permanent(format!("the server answers {status}{advice}")));
+            }
         }
         let found = text(response.headers(), header::CONTENT_RANGE);
         let Some((found, Some(total))) = found.as_deref().and_then(parse_range) else {
@@ -250,7 +276,10 @@ impl Web {
                 return Err(Trouble::transient(format!("{name}: the server answers {status}")));
             }
             status => {
-                return Err(Trouble::permanent(format!("{name}: the server answers {status}")));
+                let advice = self.place.advice(status);
+                return Err(Trouble::permanent(format!(
+                    "{name}: the server answers {status}{advice}"
+                )));
             }
         };
         let body: Body = response.into_body();
@@ -274,7 +303,7 @@ fn parse_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
 }
 
 /// The first of these variables that is set.
-fn variable(names: &[&str]) -> Option<String> {
+pub(super) fn variable(names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
@@ -311,11 +340,21 @@ fn bucket(rest: &str) -> Result<Place, String> {
     let url = endpoint.parse().map_err(|error| format!("the endpoint {endpoint}: {error}"))?;
     let bucket = Bucket::new(url, style, name.to_owned(), region)
         .map_err(|error| format!("the bucket {name}: {error}"))?;
-    let key = variable(&["AWS_ACCESS_KEY_ID"]).zip(variable(&["AWS_SECRET_ACCESS_KEY"]));
-    let credentials = key.map(|(key, secret)| match variable(&["AWS_SESSION_TOKEN"]) {
-        Some(token) => Credentials::new_with_token(key, secret, token),
-        None => Credentials::new(key, secret),
-    });
+    let [key, secret] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"].map(|it| variable(&[it]));
+    let credentials = match (key, secret) {
+        (Some(key), Some(secret)) => Some(match variable(&["AWS_SESSION_TOKEN"]) {
+            Some(token) => Credentials::new_with_token(key, secret, token),
+            None => Credentials::new(key, secret),
+        }),
+        (None, None) => None,
+        _ => {
+            return Err(
+                "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set; set both, \
+                        or none for a bucket that all may read"
+                    .into(),
+            );
+        }
+    };
     let prefix = prefix.trim_end_matches('/');
     let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
     Ok(Place::Bucket { bucket: Box::new(bucket), prefix, credentials })

@@ -4,6 +4,8 @@
 mod download;
 #[cfg(feature = "network")]
 mod http;
+#[cfg(feature = "network")]
+mod proxy;
 mod signature;
 mod source;
 
@@ -13,7 +15,7 @@ pub(crate) use download::{Downloads, sha256_file};
 #[cfg(feature = "network")]
 pub(crate) use http::{Tag, Web};
 pub(crate) use signature::{Signer, Verifier};
-pub(crate) use source::{Source, Trouble};
+pub(crate) use source::{Source, Trouble, other_way};
 
 use std::io::Read;
 use std::path::Path;

@@ -91,7 +91,10 @@ impl Source {
             Some(("http" | "https" | "s3", _)) => Self::web(location),
             Some((scheme, _)) => Err(Failure::about(
                 text::key(location.as_bytes()),
-                format!("cannot be read: {scheme} is none of file, http, https and s3"),
+                format!(
+                    "cannot be read: {scheme} is none of file, http, https and s3{}",
+                    other_way(scheme)
+                ),
             )),
         }
     }
@@ -171,5 +174,23 @@ impl Source {
         found
             .map(|small| small.bytes)
             .ok_or_else(|| Trouble::permanent(format!("{name} did not come")))
+    }
+}
+
+/// How else what is at addresses of another scheme can be reached.
+pub(crate) fn other_way(scheme: &str) -> &'static str {
+    match scheme {
+        "gs" | "gcs" => {
+            "; Google Cloud Storage is read as s3://BUCKET/NAME with \
+             AWS_ENDPOINT=https://storage.googleapis.com and an HMAC key, or by https:// if all may \
+             read it"
+        }
+        "az" | "azure" | "abfs" | "abfss" | "adl" | "wasb" | "wasbs" => {
+            "; what is in Azure is read by https:// if all may read it, or from a copy in a folder"
+        }
+        "ftp" | "ftps" | "sftp" | "ssh" | "scp" | "rsync" => {
+            "; copy it to a folder by other means, and name that"
+        }
+        _ => "",
     }
 }

@@ -19,6 +19,7 @@ pub(crate) use none::{AskedFile, InspectedFile};
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
+use crate::publication::other_way;
 use crate::text;
 
 /// The address that stands in place of a file's path, if it is one. A path that looks like one is
@@ -44,7 +45,11 @@ fn check_scheme(address: &str) -> Result<()> {
             let path = text::key(path.as_bytes()).to_string();
             Err(about(address, format!("is a file that is here: give its path, {path}")))
         }
-        _ => Err(about(address, "cannot be read: its scheme is none of http, https and s3")),
+        other => {
+            let way = other.map_or("", |(scheme, _)| other_way(scheme));
+            let reason = format!("cannot be read: its scheme is none of http, https and s3{way}");
+            Err(about(address, reason))
+        }
     }
 }
 

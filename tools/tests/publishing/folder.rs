@@ -260,3 +260,27 @@ fn signatures() {
         host.run(&format!("publish live.bloom site --sign {wrong}")).ends(2);
     }
 }
+
+/// Other stores are named with a way to reach them all the same.
+#[test]
+fn sources_that_are_not_reached() {
+    let host = Host::new();
+    for (address, way) in [
+        ("gs://bucket/words", "; Google Cloud Storage is read as s3://BUCKET/NAME with "),
+        ("az://container/words", "; what is in Azure is read by https:// if all may read it, "),
+        ("abfss://words@account/", "; what is in Azure is read by https:// if all may read it, "),
+        ("sftp://host/words", "; copy it to a folder by other means, and name that\n"),
+        ("gopher://host/words", "is none of file, http, https and s3\n"),
+    ] {
+        let ran = host.run(&format!("pull {address} pulled.bloom")).ends(2);
+        assert!(ran.err.contains("none of file, http, https and s3"), "{}", ran.err);
+        assert!(ran.err.contains(way), "{}", ran.err);
+        if !address.starts_with("gopher") {
+            for command in ["check", "inspect"] {
+                let key = if command == "check" { " key" } else { "" };
+                let ran = host.run(&format!("{command} {address}{key}")).ends(2);
+                assert!(ran.err.contains(way), "{}", ran.err);
+            }
+        }
+    }
+}

@@ -10,6 +10,8 @@ mod asking;
 mod folder;
 mod host;
 #[cfg(feature = "network")]
+mod proxies;
+#[cfg(feature = "network")]
 mod server;
 #[cfg(feature = "network")]
 mod servers;

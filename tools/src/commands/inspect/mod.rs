@@ -38,7 +38,7 @@ The summary, --pages and --json read headers and page tables, and of the data th
 most, so that they take no longer for a large file. --digest, --loads, --html and --bytes read everything. --bytes explains damaged files
 as well: it shows why a file is refused.
 
-FILE may be an address: http://, https:// or s3:// (with the usual AWS_ variables), in a command that
+FILE may be an address: http://, https:// or s3:// (see `bloomfile pull --help`), in a command that
 was built with the feature `network`; one that ends in a slash is a publication. Then headers and page
 tables are read, and no data: so there is no --digest, --loads, --html or --all, and no look at
 crowded blocks.
