@@ -4,7 +4,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -16,20 +16,19 @@ static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Takes half-written files away, for a process that is about to end.
 pub(crate) fn discard() {
-    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let pending = pending();
     for path in pending.iter() {
-        take_away(path);
+        delete(path);
     }
     // Never given back: a thread that goes on must not name in public what was taken away.
     std::mem::forget(pending);
 }
 
-fn take_away(path: &Path) {
-    // Gone already, or nothing can be done about it at this point.
-    let _ = match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
-        _ => std::fs::remove_file(path),
-    };
+fn delete(path: &Path) {
+    // Gone already, or nothing can be done about it at this point. A folder is most often empty.
+    let _ = std::fs::remove_file(path)
+        .or_else(|_| std::fs::remove_dir(path))
+        .or_else(|_| std::fs::remove_dir_all(path));
 }
 
 /// A file or folder under a name of its own that goes unless it is kept: when this is dropped, and when
@@ -45,6 +44,13 @@ impl Unkept {
         Unkept { path, listed }
     }
 
+    /// A new folder for what is needed in between.
+    pub(crate) fn folder_in(folder: &Path) -> io::Result<Self> {
+        let make = || tempfile::Builder::new().prefix(".bloomfile").tempdir_in(folder);
+        let (made, listed) = Listed::make(make, |made| made.path())?;
+        Ok(Unkept { path: made.keep(), listed: Some(listed) })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +64,7 @@ impl Unkept {
 impl Drop for Unkept {
     fn drop(&mut self) {
         if self.listed.is_some() {
-            take_away(&self.path);
+            delete(&self.path);
         }
     }
 }
@@ -127,12 +133,12 @@ impl Target {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let mut file = tempfile::Builder::new()
-            .prefix(".bloomfile")
-            .suffix(".tmp")
-            // Opened here, so that an error does not name a file that the user never heard of.
-            .make_in(folder, |path| platform::create_new(path, self.old.as_ref()))?;
-        let listed = Listed::new(file.path());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".bloomfile").suffix(".tmp");
+        // Opened here, so that an error does not name a file that the user never heard of.
+        let open = |path: &Path| platform::create_new(path, self.old.as_ref());
+        let (mut file, listed) =
+            Listed::make(|| builder.make_in(folder, open), |file| file.path())?;
         file.as_file_mut().write_all(bytes)?;
         if let Some(old) = &self.old {
             platform::pass_on_access(old, file.as_file())?;
@@ -185,13 +191,29 @@ struct Listed(PathBuf);
 
 impl Listed {
     fn new(path: &Path) -> Self {
-        PENDING.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        pending().push(path.to_owned());
         Listed(path.to_owned())
     }
+
+    /// Lists what is made, so that an interrupt finds either nothing or what it has to take away.
+    fn make<T>(
+        make: impl FnOnce() -> io::Result<T>,
+        path: impl FnOnce(&T) -> &Path,
+    ) -> io::Result<(T, Self)> {
+        let mut pending = pending();
+        let made = make()?;
+        let path = path(&made).to_owned();
+        pending.push(path.clone());
+        Ok((made, Listed(path)))
+    }
+}
+
+fn pending() -> MutexGuard<'static, Vec<PathBuf>> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        PENDING.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+        pending().retain(|path| *path != self.0);
     }
 }

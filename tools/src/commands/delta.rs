@@ -91,8 +91,31 @@ fn summary(path: &Path, made: &DeltaSummary) -> String {
         let pages = units::count(*chunks_of_pages);
         line += &format!("; {pages} of {} hold whole pages", units::counted(*chunks, "chunk"));
     }
+    line + advice(*bytes, *new_bytes)
+}
+
+/// What to do with a delta that saves little. Only one of gigabytes can be larger than the file, by the
+/// heads of its chunks.
+fn advice(bytes: u64, new_bytes: u64) -> &'static str {
     if bytes >= new_bytes {
-        line += "; it is no smaller than the file: send that";
+        "; it is no smaller than the file: send that"
+    } else if bytes >= new_bytes / 10 * 9 {
+        "; it is hardly smaller than the file: send that"
+    } else {
+        ""
     }
-    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advice;
+
+    #[test]
+    fn advice_where_a_delta_saves_little() {
+        assert_eq!(advice(899, 1000), "");
+        assert!(advice(900, 1000).contains("hardly smaller"));
+        assert!(advice(999, 1000).contains("hardly smaller"));
+        assert!(advice(1000, 1000).contains("no smaller"));
+        assert!(advice(u64::MAX, u64::MAX).contains("no smaller"));
+    }
 }

@@ -17,7 +17,7 @@ use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::pending::Unkept;
-use crate::publication::{Delta, Item, Manifest, PUBLISHED, Signer, Version, head_of};
+use crate::publication::{Delta, Item, Manifest, PUBLISHED, Signer, Version, head_of, try_lock};
 use crate::{output, text, units};
 use manifest::Place;
 
@@ -87,9 +87,7 @@ struct PublishOutput {
 pub(super) fn run(args: &PublishArgs) -> Result<ExitCode> {
     // Before any work is done for it.
     let signer = args.sign.as_deref().map(Signer::open).transpose()?;
-    let about =
-        |error| Failure::about(text::path(&args.folder), format!("cannot be used: {error}"));
-    std::fs::create_dir_all(&args.folder).map_err(about)?;
+    make_folder(&args.folder)?;
     let _lock = lock(&args.folder)?;
     let place = Place::new(&args.folder);
     let last = place.read()?;
@@ -320,13 +318,24 @@ fn lock(folder: &Path) -> Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(|error| {
         Failure::about(text::path(&path), format!("cannot be written: {error}"))
     })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(error) => Err(Failure::about(
+    match try_lock(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(Failure::about(
             text::path(folder),
-            format!("another process is publishing there ({error}); wait for it"),
+            "another process is publishing there; wait for it",
         )),
+        Err(error) => Err(Failure::about(text::path(&path), format!("cannot be locked: {error}"))),
     }
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    let made = match std::fs::metadata(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(folder)
+        }
+        found => found.map(drop),
+    };
+    made.map_err(|error| Failure::about(text::path(folder), format!("cannot be used: {error}")))
 }
 
 /// A name that no other publication has.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
+use crate::pending::Unkept;
 use crate::publication::{
     Delta, Downloads, Manifest, PUBLISHED, Source, Trouble, Verifier, head_of,
 };
@@ -275,8 +276,7 @@ fn follow(
     };
     let unusable =
         |error| fail(Failure::about(text::path(folder), format!("cannot be written: {error}")));
-    let between =
-        tempfile::Builder::new().prefix(".bloomfile-pull").tempdir_in(folder).map_err(unusable)?;
+    let between = Unkept::folder_in(folder).map_err(unusable)?;
     let mut old = args.file.clone();
     for (number, path) in fetched.iter().enumerate() {
         let last = number + 1 == fetched.len();

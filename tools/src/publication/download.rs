@@ -1,6 +1,6 @@
 //! Files on their way: each goes on where it was cut off, and counts when its hash is right.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,18 @@ use crate::{output, text};
 /// twice as long.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Locks a file; false if another process has it.
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
 
 /// Length and SHA-256 of a file.
 pub(crate) fn sha256_file(path: &Path) -> Result<(u64, String)> {
@@ -43,6 +55,8 @@ pub(crate) struct Downloads<'a> {
     /// What the names of parts begin with.
     prefix: PathBuf,
     quiet: bool,
+    /// What was fetched, to be taken away when all is done.
+    fetched: Vec<PathBuf>,
     /// Bytes that came in all.
     pub(crate) transferred: u64,
 }
@@ -52,7 +66,7 @@ impl<'a> Downloads<'a> {
     pub(crate) fn new(source: &'a Source, file: &Path, quiet: bool) -> Self {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let prefix = file.with_file_name(format!(".{name}."));
-        Downloads { source, prefix, quiet, transferred: 0 }
+        Downloads { source, prefix, quiet, fetched: Vec::new(), transferred: 0 }
     }
 
     fn part(&self, item: &Item) -> PathBuf {
@@ -89,8 +103,14 @@ impl<'a> Downloads<'a> {
         };
         let mut file =
             OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(local)?;
-        if file.try_lock().is_err() {
-            return Err(Trouble::permanent(format!("{shown}: another pull is writing it")));
+        match try_lock(&file) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Trouble::permanent(format!("{shown}: another pull is writing it")));
+            }
+            Err(error) => {
+                return Err(Trouble::permanent(format!("{shown} cannot be locked: {error}")));
+            }
         }
         let bar = Progress::new(item.bytes, self.quiet);
         let mut tries = 0;
@@ -103,6 +123,7 @@ impl<'a> Downloads<'a> {
                     sha256_file(&path).map_err(|error| Trouble::permanent(error.to_string()))?;
                 if found == item.sha256.to_ascii_lowercase() {
                     file.sync_all().map_err(local)?;
+                    self.fetched.push(path.clone());
                     return Ok(path);
                 }
                 file.set_len(0).map_err(local)?;
@@ -181,8 +202,11 @@ impl<'a> Downloads<'a> {
         }
     }
 
-    /// Takes away what earlier calls left of other versions.
+    /// Takes away what was fetched, and what earlier calls left of other versions.
     pub(crate) fn clean(&self) {
+        for path in &self.fetched {
+            let _ = std::fs::remove_file(path);
+        }
         let Some(folder) = self.prefix.parent() else { return };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let prefix = self.prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();

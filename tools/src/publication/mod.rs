@@ -11,7 +11,7 @@ mod source;
 
 #[cfg(feature = "network")]
 pub(crate) use download::pause_or_fail;
-pub(crate) use download::{Downloads, sha256_file};
+pub(crate) use download::{Downloads, sha256_file, try_lock};
 #[cfg(feature = "network")]
 pub(crate) use http::{Tag, Web};
 pub(crate) use signature::{Signer, Verifier};

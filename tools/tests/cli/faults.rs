@@ -23,7 +23,10 @@ const CALLS: &[(&str, &[&str])] = &[
     ("ftruncate", &["EIO", "EINTR"]),
     ("flock", &["EIO", "ENOLCK", "EINTR"]),
     ("rename", &["EIO", "ENOSPC", "EINTR"]),
+    ("renameat", &["EIO", "ENOSPC", "EINTR"]),
     ("renameat2", &["EIO", "ENOSPC", "EINTR"]),
+    ("mkdir", &["EIO", "ENOSPC"]),
+    ("rmdir", &["EIO"]),
     ("linkat", &["EIO", "ENOSPC", "EINTR"]),
     ("link", &["EIO", "ENOSPC", "EINTR"]),
     ("unlink", &["EIO"]),
@@ -55,6 +58,7 @@ fn words(error: &str) -> &'static str {
         "ENOLCK" => "No locks available",
         "ENOMEM" => "annot allocate memory",
         "EAGAIN" => "Resource temporarily unavailable",
+        INTERRUPT => "interrupted",
         other => panic!("{other}"),
     }
 }
@@ -89,7 +93,22 @@ const COMMANDS: &[(&str, i32)] = &[
     ("keygen n.key", 0),
     ("add k.bloom --key-file key --from keys", 0),
     ("check k.bloom --key-file key 1 2 3", 0),
+    ("delta a.bloom second.bloom -o n.delta", 0),
+    ("delta -f k.bloom k.bloom -o it.delta", 0),
+    ("apply it.delta a.bloom", 0),
+    ("apply it.delta a.bloom -o n.bloom", 0),
+    ("apply --in-place it.delta a.bloom", 0),
+    ("publish fourth.bloom site", 0),
+    ("publish fourth.bloom site --sign sign.key", 0),
+    ("publish third.bloom site --sign sign.key", 0),
+    ("pull site pulled.bloom", 0),
+    ("pull site n.bloom", 0),
 ];
+
+/// A secret key of minisign, without a password, that is good for nothing else.
+const SIGN_KEY: &str = "untrusted comment: minisign secret key
+RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAGwkOI4cycvp0GRsaTAd9WJI4CoCfDR3CAisHaJB2jlvnrW8RvLguKY6I4DuXhV8RhMaM5cufXkMSfghF3n3NnzC8U0tcBrjTAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+";
 
 /// What a file is opened with.
 fn secret_of(file: &str) -> &'static str {
@@ -129,6 +148,19 @@ fn template() -> Sandbox {
     *damaged.last_mut().unwrap() ^= 1;
     sandbox.write("damaged.bloom", damaged);
     std::fs::create_dir(sandbox.path("man")).unwrap();
+    // Versions, of which three are published and the first was pulled.
+    sandbox.write("sign.key", SIGN_KEY);
+    for (old, new, keys) in
+        [("a", "second", 80), ("second", "third", 100), ("third", "fourth", 120)]
+    {
+        sandbox.write(&format!("{new}.bloom"), sandbox.read(&format!("{old}.bloom")));
+        sandbox.run_with(&format!("add -q {new}.bloom"), numbers(keys)).is(0, "", "");
+    }
+    sandbox.run("delta -q a.bloom second.bloom -o it.delta").is(0, "", "");
+    sandbox.run("publish -q a.bloom site").is(0, "", "");
+    sandbox.run("pull -q site pulled.bloom").is(0, "", "");
+    sandbox.run("publish -q second.bloom site").is(0, "", "");
+    sandbox.run("publish -q third.bloom site").is(0, "", "");
     sandbox
 }
 
@@ -137,7 +169,8 @@ fn copy(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            std::fs::create_dir(target).unwrap();
+            std::fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), target).unwrap();
         }
@@ -179,15 +212,22 @@ struct Fault {
     when: u64,
 }
 
-/// All faults of all commands, from the first call after the program's start on.
-fn faults(template: &Sandbox) -> Vec<Fault> {
+/// In place of an error: the call is done, and then a signal comes.
+const INTERRUPT: &str = "SIGTERM";
+
+/// All faults of these commands, from the first call after the program's start on.
+fn faults(
+    template: &Sandbox,
+    wanted: &dyn Fn(&str) -> bool,
+    kinds: &[(&'static str, &'static [&'static str])],
+) -> Vec<Fault> {
     let start = calls(&Sandbox::new(), "--version");
     let mut faults = Vec::new();
-    for &(line, expected) in COMMANDS {
+    for &(line, expected) in COMMANDS.iter().filter(|(line, _)| wanted(line)) {
         let sandbox = Sandbox::new();
         copy(template.folder(), sandbox.folder());
         let counts = calls(&sandbox, line);
-        for &(call, errors) in CALLS {
+        for &(call, errors) in kinds {
             let before = start.get(call).copied().unwrap_or(0);
             let all = counts.get(call).copied().unwrap_or(0);
             for when in before + 1..=all {
@@ -205,9 +245,16 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     let sandbox = Sandbox::new();
     copy(template.folder(), sandbox.folder());
     let before = sandbox.names();
+    let site = Site::of(&sandbox);
+    let fault = if error == INTERRUPT {
+        // Time for the thread that is told of it.
+        format!("signal={INTERRUPT}:delay_exit=30000")
+    } else {
+        format!("error={error}")
+    };
     let output = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
-        .args(["-e", &format!("inject={call}:error={error}:when={when}")])
+        .args(["-e", &format!("inject={call}:{fault}:when={when}")])
         .arg(BLOOMFILE)
         .args(line.split(' '))
         .current_dir(sandbox.folder())
@@ -222,6 +269,9 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
         return Some(format!("no exit status of the command: {said}"));
     }
     let done = code == expected;
+    if error == INTERRUPT && !done && code != 143 {
+        return Some(format!("not ended by the signal: {said}"));
+    }
     if error == "EINTR" && !done {
         return Some(format!("not tried again: {said}"));
     }
@@ -230,15 +280,23 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     // A thread without memory for its stack is one that cannot be had.
     let named = |words| err.contains(words) || out.contains(words);
     let named = named(words(error)) || error == "ENOMEM" && named(words("EAGAIN"));
-    if !done && call != "write" && !named {
+    if !done && call != "write" && error != INTERRUPT && !named {
         return Some(format!("does not name the error: {said}"));
     }
     let names = sandbox.names();
     let new: Vec<&String> = names.iter().filter(|name| !before.contains(name)).collect();
-    let may_be_made = |name: &String| ["n.bloom", "n.key", "page"].contains(&name.as_str());
+    let may_be_made = |name: &String| {
+        ["n.bloom", "n.delta", "n.key", "page"].contains(&name.as_str())
+            // What came goes on with the next call.
+            || !done && line.starts_with("pull") && name.ends_with(".part")
+    };
     // Only what could not be taken away may stay.
-    if !call.starts_with("unlink") && !new.iter().all(|name| may_be_made(name)) {
+    let removed = !(call.starts_with("unlink") || call == "rmdir");
+    if removed && !new.iter().all(|name| may_be_made(name)) {
         return Some(format!("left behind {new:?}: {said}"));
+    }
+    if let Some(what) = site.is_wrong(&sandbox, removed) {
+        return Some(format!("site: {what}: {said}"));
     }
     if let Some(lost) = before.iter().find(|name| !names.contains(name)) {
         return Some(format!("lost {lost}: {said}"));
@@ -274,35 +332,77 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     // And what failed can be done at last.
     let again = sandbox.command(line).output().unwrap();
     let said_again = String::from_utf8_lossy(&again.stderr);
-    let exists = ["already exists", "it is there already"].iter().any(|it| said_again.contains(it));
-    if again.status.code() != Some(expected) && !exists {
+    let exists = ["already exists", "it is there already", "is for another version"];
+    let exists = exists.iter().any(|it| said_again.contains(it));
+    // Published or pulled by the first call, or to be signed from now on.
+    let same = ["publish", "pull"].iter().any(|it| line.starts_with(it))
+        && (again.status.code() == Some(1) || said_again.contains("its manifest is signed"));
+    if again.status.code() != Some(expected) && !exists && !same {
         return Some(format!("{said}; and then {again:?}"));
     }
     None
 }
 
-/// How many faults are tried: `BLOOMFILE_FAULTS=all` tries every one.
-#[test]
-fn system_calls_that_fail() {
+/// A publication: what is in its folder, and the version that it has.
+struct Site {
+    names: Vec<String>,
+    manifest: serde_json::Value,
+}
+
+impl Site {
+    fn of(sandbox: &Sandbox) -> Self {
+        let names = std::fs::read_dir(sandbox.path("site")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let manifest = serde_json::from_slice(&sandbox.read("site/manifest.json")).unwrap();
+        Site { names, manifest }
+    }
+
+    /// Whether something is missing, or there that no manifest names.
+    fn is_wrong(&self, sandbox: &Sandbox, removed: bool) -> Option<String> {
+        let now = Site::of(sandbox);
+        let deltas = now.manifest["deltas"].as_array().unwrap().iter();
+        let named: Vec<&str> = std::iter::once(&now.manifest["snapshot"])
+            .chain(deltas)
+            .map(|item| item["name"].as_str().unwrap())
+            .collect();
+        if let Some(missing) = named.iter().find(|name| !now.names.iter().any(|it| it == *name)) {
+            return Some(format!("{missing} is missing"));
+        }
+        let known = |name: &String| {
+            self.names.contains(name)
+                || named.contains(&name.as_str())
+                || name == "manifest.json.minisig"
+        };
+        match now.names.iter().find(|name| !known(name)) {
+            Some(left) if removed => Some(format!("{left} was left behind")),
+            _ => None,
+        }
+    }
+}
+
+/// Whether system calls can be traced here; says so where they cannot.
+fn can_trace() -> bool {
     if !has("strace") {
-        return;
+        return false;
     }
     let can = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
-    if !can.is_ok_and(|status| status.success()) {
+    let can = can.is_ok_and(|status| status.success());
+    if !can {
         eprintln!("skipped: strace may not trace here");
-        return;
     }
-    let template = template();
-    let all = faults(&template);
-    let short = std::env::var_os("BLOOMFILE_FAULTS").is_none();
+    can
+}
+
+/// Tries some of these faults, or all.
+fn try_all(template: &Sandbox, all: &[Fault], most: usize) {
     // Steps that have no divisor in common with the number of errors of a call.
-    let step = if short { (all.len() / 250).max(1) | 1 } else { 1 };
+    let step = if most < all.len() { (all.len() / most).max(1) | 1 } else { 1 };
     let tried: Vec<&Fault> = all.iter().step_by(step).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
         let mut wrong = Vec::new();
         while let Some(fault) = tried.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            if let Some(what) = judge(&template, fault) {
+            if let Some(what) = judge(template, fault) {
                 let Fault { line, call, error, when, .. } = fault;
                 wrong.push(format!("{line}: {call} {when} fails with {error}: {what}"));
             }
@@ -316,4 +416,41 @@ fn system_calls_that_fail() {
     });
     println!("{} of {} faults tried", tried.len(), all.len());
     assert!(wrong.is_empty(), "{} are met badly:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// How many faults are tried: `BLOOMFILE_FAULTS=all` tries every one, the name of a command those of it.
+#[test]
+fn system_calls_that_fail() {
+    if !can_trace() {
+        return;
+    }
+    let template = template();
+    let wanted = std::env::var("BLOOMFILE_FAULTS").ok();
+    let of = wanted.clone().filter(|wanted| wanted != "all").unwrap_or_default();
+    let all = faults(&template, &|line| line.starts_with(&of), CALLS);
+    try_all(&template, &all, if wanted.is_some() { usize::MAX } else { 250 });
+}
+
+/// Signals that come while a command makes a file: it ends, takes away what it made, and the files that
+/// were there are there.
+pub(crate) fn interrupted(commands: &[&str]) {
+    // No unlink: calls are counted by thread, and that of the thread which takes files away would bring
+    // a second signal, which ends the process at once.
+    const CALLS: &[(&str, &[&str])] = &[
+        ("fsync", &[INTERRUPT]),
+        ("linkat", &[INTERRUPT]),
+        ("rename", &[INTERRUPT]),
+        ("renameat", &[INTERRUPT]),
+        ("mkdir", &[INTERRUPT]),
+        ("pwrite64", &[INTERRUPT]),
+        ("ftruncate", &[INTERRUPT]),
+    ];
+    if !can_trace() {
+        return;
+    }
+    let template = template();
+    let wanted = |line: &str| commands.iter().any(|command| line.starts_with(command));
+    let all = faults(&template, &wanted, CALLS);
+    let short = std::env::var_os("BLOOMFILE_FAULTS").is_none();
+    try_all(&template, &all, if short { 60 } else { usize::MAX });
 }

@@ -301,3 +301,10 @@ fn a_signal_that_comes_too_early_is_not_lost() {
     // It came while that call was waited for.
     assert!(String::from_utf8(sandbox.read("trace")).unwrap().contains("socketpair("));
 }
+
+/// What a command makes of other files is there whole or not at all, and a publication is always one that
+/// can be pulled.
+#[test]
+fn deltas_and_publications_are_interrupted_at_any_step() {
+    crate::faults::interrupted(&["delta", "apply", "publish", "pull"]);
+}

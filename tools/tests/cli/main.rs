@@ -5,6 +5,7 @@
 mod bench;
 mod browser;
 mod contents;
+mod deltas;
 mod documents;
 mod errors;
 mod fields;
