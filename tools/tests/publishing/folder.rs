@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, random};
+use crate::host::Host;
 
 #[test]
 fn a_file_its_deltas_and_nothing_to_do() {
@@ -78,40 +78,6 @@ fn chains_end_and_files_go() {
     let ran = host.run("pull --json site pulled.bloom").ends(0).json();
     assert_eq!(ran["way"], "snapshot");
     host.is_current();
-}
-
-/// Random histories of changes and of pulls that miss versions: what is pulled is what was published.
-#[test]
-fn pulled_is_published_over_random_histories() {
-    let host = Host::new();
-    host.publish();
-    for turn in 0..14 {
-        match random(1, turn) % 4 {
-            0 | 1 => host.add(turn * 10_000, 1 + random(2, turn) % 3_000),
-            2 => {
-                host.run("create -q -f other.bloom --capacity 1M").ends(0);
-                std::fs::write(host.path("keys"), format!("{turn}\nx{turn}\n")).unwrap();
-                host.run("add -q other.bloom --from keys").ends(0);
-                host.run("merge -q -f -o live.bloom live.bloom other.bloom").ends(0);
-            }
-            // Another size: no delta leads there, and the chain begins again.
-            _ => {
-                let shrunk = host.run("shrink -q -f -o live.bloom live.bloom --factor 2");
-                if shrunk.code != 0 {
-                    host.run("create -q -f live.bloom --capacity 1M").ends(0);
-                }
-            }
-        }
-        let published = host.run("publish live.bloom site");
-        assert!(published.code <= 1, "{}", published.err);
-        if random(3, turn).is_multiple_of(3) {
-            let ran = host.run("pull site pulled.bloom");
-            assert!(ran.code <= 1, "{}", ran.err);
-            host.is_current();
-            let digest = bloomfile::ops::digest(host.path("live.bloom")).unwrap();
-            assert_eq!(digest, bloomfile::ops::digest(host.path("pulled.bloom")).unwrap());
-        }
-    }
 }
 
 /// Changes a field of the manifest.

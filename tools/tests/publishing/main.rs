@@ -8,6 +8,7 @@
 
 mod asking;
 mod folder;
+mod histories;
 mod host;
 #[cfg(feature = "network")]
 mod proxies;

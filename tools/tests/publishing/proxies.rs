@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex};
 use crate::host::{Host, Ran};
 use crate::server::Server;
 
+/// Host, and the credentials that came with it.
+type Asked = Vec<(String, Option<String>)>;
+
 /// A proxy that leads to one server, whatever host it is asked for: only by it can a name be reached
 /// that stands for none.
 struct Proxy {
     port: u16,
-    /// What it was asked for: host, and the credentials that came with it.
-    asked: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    /// What it was asked for.
+    asked: Arc<Mutex<Asked>>,
 }
 
 impl Proxy {
@@ -31,17 +34,13 @@ impl Proxy {
     }
 
     /// What it was asked for since the last call.
-    fn asked(&self) -> Vec<(String, Option<String>)> {
+    fn asked(&self) -> Asked {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }
 
 /// Answers CONNECT, and passes on what comes from either side.
-fn lead(
-    mut client: TcpStream,
-    target: &str,
-    log: &Mutex<Vec<(String, Option<String>)>>,
-) -> std::io::Result<()> {
+fn lead(mut client: TcpStream, target: &str, log: &Mutex<Asked>) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
