@@ -1,5 +1,6 @@
 //! Publishing in a folder and pulling from it.
 
+#[cfg(feature = "sign")]
 use std::process::Command;
 
 use serde_json::{Value, json};
