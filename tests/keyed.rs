@@ -312,7 +312,6 @@ fn files_of_different_secrets_are_not_combined() {
     );
 }
 
-/// A file whose writer crashed after a sync, as a copy made before it closes the file.
 /// Look-ups in files larger than the caches hash keys with other instructions, where there are some.
 #[test]
 fn single_keys_are_found_in_large_files_as_in_batches() {
@@ -338,6 +337,7 @@ fn single_keys_are_found_in_large_files_as_in_batches() {
     }
 }
 
+/// A file whose writer crashed after a sync, as a copy made before it closes the file.
 fn crash(path: &Path, options: Options, keys: std::ops::Range<u32>) {
     let original = path.with_extension("original");
     let filter = options.create(&original).unwrap();
