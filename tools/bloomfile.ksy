@@ -50,7 +50,7 @@ types:
         valid: 4096
       - id: incompatible
         type: u4
-        doc: Bit 0 COUNTING, bit 1 GROWING, bit 2 ROTATING, bit 3 SEALED (F-18).
+        doc: Bit 0 COUNTING, bit 1 GROWING, bit 2 ROTATING, bit 3 SEALED, bit 4 KEYED (F-18).
       - id: read_only_compatible
         type: u4
       - id: compatible
@@ -87,6 +87,17 @@ types:
         size: 3980
       - id: crc
         type: u4
+    instances:
+      is_counting:
+        value: (incompatible & 1) != 0
+      is_growing:
+        value: (incompatible & 2) != 0
+      is_rotating:
+        value: (incompatible & 4) != 0
+      is_sealed:
+        value: (incompatible & 8) != 0
+      is_keyed:
+        value: (incompatible & 16) != 0
   slot:
     doc: A copy of the mutable state; a damaged one may hold anything (F-20, F-21).
     seq:

@@ -10,8 +10,20 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, has, works};
 
-const GOLDEN: [&str; 8] =
-    ["rows", "flat", "page", "line", "session", "crashed", "sealed-thousands", "sealed-maybe"];
+const GOLDEN: [&str; 12] = [
+    "rows",
+    "flat",
+    "page",
+    "line",
+    "session",
+    "crashed",
+    "counting",
+    "growing",
+    "rotating",
+    "sealed-thousands",
+    "sealed-maybe",
+    "keyed",
+];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -40,6 +52,7 @@ fn file_knows_a_bloomfile() {
         ("line", ", line layout, k=8, 6 blocks, rows of 64 cells"),
         ("session", ", line layout, k=8, 6 blocks, rows of 64 cells"),
         ("crashed", ", line layout, k=8, 6 blocks, rows of 64 cells"),
+        ("keyed", ", keyed, line layout, k=8, 6 blocks, rows of 64 cells"),
         ("sealed-one", ", sealed, made for 1 keys, pages of equations"),
         ("sealed-thousands", ", sealed, made for 20000 keys, pages of equations, 5 blocks"),
     ] {
@@ -78,26 +91,44 @@ fn kaitai_reads_what_inspect_reads() {
             serde_json::from_str(&sandbox.run(&format!("inspect --json {path}{view}")).out).unwrap()
         };
         let inspection = inspect("");
+        let features: &[&str] = match *name {
+            "counting" => &["Counting"],
+            "growing" => &["Growing"],
+            "rotating" => &["Rotating"],
+            "sealed-thousands" | "sealed-maybe" => &["Sealed"],
+            "keyed" => &["Keyed"],
+            _ => &[],
+        };
+        assert_eq!(read["features"], json!(features), "{name}");
         assert_eq!(read["uuid"], inspection["uuid"].as_str().unwrap().replace('-', ""));
         assert_eq!(read["metadata"], inspection["metadata"]);
         assert_eq!(read["file_bytes"], inspection["file_bytes"]);
         assert_eq!(read["state"], if *name == "crashed" { 2 } else { 1 }, "{name}");
-        let journal = inspection["journal_bytes"].as_u64().unwrap() / 16;
+        let record_bytes = if *name == "counting" { 32 } else { 16 };
+        let journal = inspection["journal_bytes"].as_u64().unwrap() / record_bytes;
         assert_eq!(read["journal_records"], journal);
-        let (found, segment) = (&read["segments"][0], &inspection["segments"][0]);
-        for field in ["adds", "offset", "pages", "ones"] {
-            // What is inspected counts the journal as well.
-            if *name != "crashed" || !["adds", "ones"].contains(&field) {
-                assert_eq!(found[field], segment[field], "{name}: {field}");
-            }
-        }
-        for field in ["rows", "blocks", "row_cells"] {
-            assert_eq!(found[field], segment["geometry"][field], "{name}: {field}");
-        }
-        assert_eq!(found["end"], inspection["file_bytes"], "nothing is left over");
         let pages = inspect(" --pages")["pages"].as_array().unwrap().clone();
-        let entries: Vec<Value> =
-            pages.iter().map(|page| json!([page["crc"], page["ones"]])).collect();
-        assert_eq!(found["entries"], Value::Array(entries), "{name}");
+        let list = |value: &Value| value["segments"].as_array().unwrap().clone();
+        let (found, expected) = (list(&read), list(&inspection));
+        assert_eq!(found.len(), expected.len(), "{name}");
+        for (number, (found, segment)) in found.iter().zip(&expected).enumerate() {
+            for field in ["adds", "offset", "pages", "ones"] {
+                // What is inspected counts the journal as well.
+                if *name != "crashed" || !["adds", "ones"].contains(&field) {
+                    assert_eq!(found[field], segment[field], "{name}: {field}");
+                }
+            }
+            for field in ["rows", "blocks", "row_cells"] {
+                assert_eq!(found[field], segment["geometry"][field], "{name}: {field}");
+            }
+            let entries: Vec<Value> = pages
+                .iter()
+                .filter(|page| page["segment"] == number)
+                .map(|page| json!([page["crc"], page["ones"]]))
+                .collect();
+            assert_eq!(found["entries"], Value::Array(entries), "{name}");
+        }
+        let end = &found.last().unwrap()["end"];
+        assert_eq!(end, &inspection["file_bytes"], "nothing is left over");
     }
 }

@@ -25,6 +25,7 @@ compile.compile('javascript', ksy, null, false).then(sources => {
     return {
       uuid: Buffer.from(parsed.superblock.uuid).toString('hex'),
       seed: String(parsed.superblock.hashSeed),
+      features: ['Counting', 'Growing', 'Rotating', 'Sealed', 'Keyed'].filter(name => parsed.superblock[`is${name}`]),
       journal_records: parsed.journal.reduce((sum, half) => sum + half.records.length, 0),
       state: body.state,
       file_bytes: body.fileBytes,
