@@ -4,9 +4,10 @@ mod asked;
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bloomfile::Key as Secret;
 use clap::Args;
 use serde::Serialize;
 
@@ -108,16 +109,22 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
         keys::warn_of_file_names(&args.keys.arguments);
     }
     let inputs = &args.keys.inputs;
-    let options = args.read.options()?;
-    let open = |path: &PathBuf| match remote::address(path) {
+    let open = |path: &Path, key: Option<&Secret>| match remote::address(path) {
         Some(address) => {
-            let file = AskedFile::open(address, args.read.remote_key(address)?)?;
-            Ok(Asked::There(Box::new(file)))
+            args.read.check_remote(address)?;
+            let file = AskedFile::open(address, key.cloned())?;
+            Ok(file.map(Box::new).map(Asked::There))
         }
-        None => options.open(path).map(Box::new).map(Asked::Here).map_err(Failure::file(path)),
+        None => Ok(args.read.open(path, key)?.map(Box::new).map(Asked::Here)),
     };
-    let reader = open(&args.file)?;
-    let deleted = args.except.as_ref().map(open).transpose()?;
+    let paths: Vec<&Path> = [Some(&args.file), args.except.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    let mut opened = args.read.secret.open_all(&paths, open)?.into_iter();
+    let reader = opened.next().expect("the first of the files");
+    let deleted = opened.next();
     let form = key_form::for_file(&args.file, &reader.metadata(), inputs)?;
     if let (Some(deleted), Some(path)) = (&deleted, &args.except) {
         let other = key_form::for_file(path, &deleted.metadata(), inputs)?;

@@ -25,8 +25,8 @@ bloomfile which [OPTIONS] KEY FILE...
        bloomfile which [OPTIONS] --from INPUT... FILE...")]
 #[command(after_help = "\
 Prints each key and the files that may hold it, separated by tabs. The files may differ in size,
-layout, seed and form of keys. A file that is not printed certainly does not hold the key: a damaged
-file is an error, so the data is checked first.
+layout, seed and form of keys; --key-file is for those that are keyed. A file that is not printed
+certainly does not hold the key: a damaged file is an error, so the data is checked first.
 
 Exit status: 0 when some file may hold some key, 1 when none may, 2 on error.
 
@@ -85,9 +85,9 @@ pub(super) fn run(mut args: WhichArgs) -> Result<ExitCode> {
     let (keys, files) = args.split()?;
     keys::warn_of_file_names(&keys);
     let mut groups: Vec<Group> = Vec::new();
-    let options = args.read.options()?;
-    for (number, path) in files.iter().enumerate() {
-        let reader = options.open(path).map_err(Failure::file(path))?;
+    let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let readers = args.read.secret.open_all(&paths, |path, key| args.read.open(path, key))?;
+    for ((number, path), reader) in files.iter().enumerate().zip(readers) {
         let form = key_form::for_file(path, reader.metadata(), &args.inputs)?;
         let at = groups.iter().position(|group| group.form == form).unwrap_or_else(|| {
             groups.push(Group { form, readers: Readers::new(), numbers: Vec::new() });

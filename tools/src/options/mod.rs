@@ -10,10 +10,12 @@ mod shape;
 pub(crate) use keys::{FormArgs, InputArgs, KeyListArgs, RecordArgs, ResumeArgs};
 pub(crate) use kind::KindArgs;
 pub(crate) use new_file::NewFileArgs;
-pub(crate) use secret::SecretArgs;
+pub(crate) use secret::{SecretArgs, unless_not_keyed};
 pub(crate) use shape::ShapeArgs;
 
-use bloomfile::{ReadOptions, reader::Access};
+use std::path::Path;
+
+use bloomfile::{Key, ReadOptions, Reader, reader::Access};
 use clap::Args;
 
 use crate::failure::{Failure, Result};
@@ -59,24 +61,26 @@ pub(crate) struct ReadArgs {
     memory: bool,
 
     #[command(flatten)]
-    secret: SecretArgs,
+    pub(crate) secret: SecretArgs,
 }
 
 impl ReadArgs {
-    /// The secret for a file that is not here, and is read by ranges.
-    pub(crate) fn remote_key(&self, address: &str) -> Result<Option<bloomfile::Key>> {
+    /// Refuses what cannot be done with a file that is not here, and is read by ranges.
+    pub(crate) fn check_remote(&self, address: &str) -> Result<()> {
         if self.memory {
             let message =
                 "is not here: only the pages that answers need are read; leave out --memory";
             return Err(Failure::about(text::key(address.as_bytes()), message));
         }
-        self.secret.key()
+        Ok(())
     }
 
-    /// The library's options for it.
-    pub(crate) fn options(&self) -> Result<ReadOptions> {
+    /// Opens a file; `None` where there is a secret and the file is not keyed.
+    pub(crate) fn open(&self, path: &Path, key: Option<&Key>) -> Result<Option<Reader>> {
         let access = if self.memory { Access::Memory } else { Access::Mapped };
         // A bit lost from the data would make a key that is present look absent.
-        self.secret.apply_to_reading(ReadOptions::new().verify(!self.no_verify).access(access))
+        let options = ReadOptions::new().verify(!self.no_verify).access(access);
+        let options = key.map_or(options.clone(), |key| options.key(key));
+        unless_not_keyed(options.open(path)).map_err(Failure::file(path))
     }
 }

@@ -1,9 +1,9 @@
 //! The secret key of keyed filters: always in a file, never on the command line, where every user of
 //! the machine can read it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bloomfile::{Key, Options, ReadOptions};
+use bloomfile::{Error, Key, Options, ReadOptions};
 use clap::Args;
 
 use crate::failure::{Failure, Result};
@@ -50,5 +50,39 @@ impl SecretArgs {
             Some(key) => options.key(&key),
             None => options,
         })
+    }
+
+    /// Opens files that are asked together, with the secret those of them that are keyed. Where none
+    /// is, they may not be the files that were meant, and the secret is an error.
+    ///
+    /// `open` gives `None` where there is a secret and the file is not keyed.
+    pub(crate) fn open_all<T>(
+        &self,
+        paths: &[&Path],
+        open: impl Fn(&Path, Option<&Key>) -> Result<Option<T>>,
+    ) -> Result<Vec<T>> {
+        let key = self.key()?;
+        let with_secret: Vec<Option<T>> =
+            paths.iter().map(|path| open(path, key.as_ref())).collect::<Result<_>>()?;
+        let not_keyed = |path: &Path| Failure::file(path)(Error::NotKeyed);
+        // Before the others are opened, which reads all of their data.
+        if let Some(first) = paths.first()
+            && with_secret.iter().all(Option::is_none)
+        {
+            return Err(not_keyed(first));
+        }
+        let opened = with_secret.into_iter().zip(paths).map(|(opened, path)| match opened {
+            Some(opened) => Ok(opened),
+            None => open(path, None)?.ok_or_else(|| not_keyed(path)),
+        });
+        opened.collect()
+    }
+}
+
+/// What was opened with a secret, or `None` where that is not for it.
+pub(crate) fn unless_not_keyed<T>(opened: bloomfile::Result<T>) -> bloomfile::Result<Option<T>> {
+    match opened {
+        Err(error) if matches!(error.cause(), Error::NotKeyed) => Ok(None),
+        opened => opened.map(Some),
     }
 }

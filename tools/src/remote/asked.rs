@@ -10,6 +10,7 @@ use super::about;
 use super::object::{FIRST_TO_ASK, Object, VERSIONS, failure, is_change};
 use crate::failure::{Failure, Result};
 use crate::keys::Form;
+use crate::options::unless_not_keyed;
 
 /// A file at an address. Every answer is that of one version of it: when it was replaced, keys are
 /// asked again in the new one.
@@ -28,17 +29,18 @@ struct Version {
 }
 
 impl AskedFile {
-    pub(crate) fn open(address: &str, key: Option<Key>) -> Result<Self> {
-        let version = Version::open(address, key.as_ref())?;
+    /// Opens a file; `None` where there is a secret and the file is not keyed.
+    pub(crate) fn open(address: &str, key: Option<Key>) -> Result<Option<Self>> {
+        let Some(version) = Version::open(address, key.as_ref())? else { return Ok(None) };
         let hasher = version.file.hasher().map_err(|error| failure(address, &error))?;
-        Ok(AskedFile {
+        Ok(Some(AskedFile {
             address: address.to_owned(),
             key,
             hasher,
             metadata: version.file.metadata().clone(),
             current: Mutex::new(Arc::new(version)),
             damage: Mutex::default(),
-        })
+        }))
     }
 
     pub(crate) fn metadata(&self) -> BTreeMap<String, String> {
@@ -74,7 +76,8 @@ impl AskedFile {
         if !Arc::ptr_eq(&current, old) {
             return Ok(());
         }
-        let new = Version::open(&self.address, self.key.as_ref())?;
+        let new = Version::open(&self.address, self.key.as_ref())?
+            .ok_or_else(|| failure(&self.address, &Error::NotKeyed))?;
         let hasher = new.file.hasher().map_err(|error| failure(&self.address, &error))?;
         let form = |metadata| Form::recorded(metadata).ok().flatten();
         if hasher != self.hasher || form(new.file.metadata()) != form(&self.metadata) {
@@ -92,13 +95,13 @@ impl AskedFile {
 }
 
 impl Version {
-    fn open(address: &str, key: Option<&Key>) -> Result<Self> {
+    fn open(address: &str, key: Option<&Key>) -> Result<Option<Self>> {
         let mut versions = 0;
         loop {
             versions += 1;
             let object = Object::open(address, FIRST_TO_ASK)?;
-            match open_file(&object, key) {
-                Ok(file) => return Ok(Version { object, file }),
+            match unless_not_keyed(open_file(&object, key)) {
+                Ok(file) => return Ok(file.map(|file| Version { object, file })),
                 Err(error) if is_change(&error) && versions < VERSIONS => {}
                 Err(error) => return Err(failure(address, &error)),
             }

@@ -24,7 +24,7 @@ fn refuse(address: &str) -> Failure {
 pub(crate) enum AskedFile {}
 
 impl AskedFile {
-    pub(crate) fn open(address: &str, _key: Option<Key>) -> Result<Self> {
+    pub(crate) fn open(address: &str, _key: Option<Key>) -> Result<Option<Self>> {
         Err(refuse(address))
     }
 

@@ -88,6 +88,61 @@ fn wrong_missing_and_needless_keys_are_errors() {
     assert!(ran.err.ends_with("with the same --key-file\n"), "{ran:?}");
 }
 
+/// Files that are asked together may be keyed or not: the secret is for those that are.
+#[test]
+fn the_secret_is_for_those_files_that_are_keyed() {
+    let sandbox = with_keys();
+    for (name, keys, key) in [
+        ("open.bloom", "sheep\ngoat\n", ""),
+        ("a.bloom", "sheep\nwolf\n", " --key-file a.key"),
+        ("b.bloom", "sheep\n", " --key-file b.key"),
+    ] {
+        sandbox.run_with(&format!("build -q {name} -n 100 -p 0.01%{key}"), keys).is(0, "", "");
+    }
+    sandbox.run_with("build -q too.bloom -n 100 -p 0.01%", "goat\n").is(0, "", "");
+    // Wherever the keyed one stands.
+    for (files, sheep) in [
+        ("open.bloom too.bloom a.bloom", "open.bloom\ta.bloom"),
+        ("a.bloom open.bloom", "a.bloom\topen.bloom"),
+        ("open.bloom a.bloom too.bloom", "open.bloom\ta.bloom"),
+    ] {
+        for read in ["", " --no-verify", " --memory"] {
+            let ran = sandbox.run(&format!("which -k sheep {files} --key-file a.key{read}"));
+            ran.is(0, &format!("sheep\t{sheep}\n"), "");
+        }
+    }
+    let check = |arguments: &str| sandbox.run(&format!("check -a {arguments} sheep goat wolf"));
+    let except = "no\tsheep\nmaybe\tgoat\nno\twolf\n";
+    check("open.bloom --except a.bloom --key-file a.key").is(0, except, "");
+    let except = "no\tsheep\nno\tgoat\nmaybe\twolf\n";
+    check("a.bloom --except open.bloom --key-file a.key").is(0, except, "");
+    // Another secret than that of a keyed one, and none, are errors as ever; so is one that no file takes.
+    for command in [
+        "which -k sheep open.bloom a.bloom b.bloom",
+        "check open.bloom --except b.bloom sheep",
+        "check b.bloom --except open.bloom sheep",
+    ] {
+        for (key, message) in [
+            (" --key-file a.key", "bloomfile: b.bloom: was made with another secret key: "),
+            ("", ".bloom: is keyed: it takes the secret key "),
+        ] {
+            let ran = sandbox.run(&format!("{command}{key}"));
+            assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{command}{key}");
+            assert!(ran.err.contains(message), "{command}{key}: {}", ran.err);
+        }
+    }
+    for command in
+        ["which -k sheep open.bloom too.bloom", "check open.bloom --except too.bloom sheep"]
+    {
+        sandbox.run(&format!("{command} --key-file a.key")).is(
+            2,
+            "",
+            "bloomfile: open.bloom: is not keyed: leave out --key-file and unset \
+             BLOOMFILE_KEY_FILE, if it is the right file\n",
+        );
+    }
+}
+
 #[test]
 fn damaged_check_values_and_key_files_are_errors() {
     let sandbox = with_keys();
