@@ -209,6 +209,38 @@ fn what_needs_no_hashing_needs_no_key_file() {
         let ran = sandbox.run(command);
         assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{command}");
     }
+    // What is made so is asked with the secret.
+    let holds = |name: &str, keys: &str| {
+        let asked = sandbox.run(&format!("check {name} --key-file a.key {keys}"));
+        asked.is(0, &format!("{}\n", keys.replace(' ', "\n")), "");
+    };
+    sandbox.run("merge -q -o new.bloom a.bloom b.bloom").is(0, "", "");
+    for command in [
+        "compact -q -o small.bloom new.bloom -f",
+        "publish -q a.bloom folder",
+        "pull -q folder pulled.bloom",
+        "delta -q a.bloom new.bloom -o change.delta",
+        "apply -q change.delta a.bloom -o applied.bloom",
+        "apply -q change.delta pulled.bloom --in-place",
+        "publish -q new.bloom folder",
+        "pull -q folder a.bloom",
+    ] {
+        sandbox.run(command).is(0, "", "");
+    }
+    for name in ["small.bloom", "applied.bloom", "pulled.bloom", "a.bloom"] {
+        holds(name, "sheep 7 1000");
+    }
+    sandbox.run("create -q count.bloom -n 100 -p 1% --kind counting --key-file a.key");
+    sandbox.run("add -q count.bloom --key-file a.key sheep").is(0, "", "");
+    sandbox.run("export -q -o plain.bloom count.bloom").is(0, "", "");
+    holds("plain.bloom", "sheep");
+    for part in ["1/2", "2/2"] {
+        let name = &part[..1];
+        let build = format!("build -q {name}.part -n 2k --part {part} --key-file a.key");
+        sandbox.run_with(&build, numbers(1000)).is(0, "", "");
+    }
+    sandbox.run("join -q -o joined.bloom 1.part 2.part").is(0, "", "");
+    holds("joined.bloom", "1 7 1000");
     let ran = sandbox.run("compare a.bloom b.bloom");
     assert_eq!((ran.code, &*ran.err), (Some(1), ""), "they differ, in their keys alone");
     sandbox.run("create -q day.bloom -n 1k -p 1% --generations 2 --key-file a.key").is(0, "", "");
