@@ -64,7 +64,7 @@ pub(crate) struct BuildArgs {
 
     /// Memory that the build of a sealed filter takes; hashes that it has no room for are kept in the
     /// temporary folder (TMPDIR) [default: 1GiB]
-    #[arg(long, value_name = "SIZE", requires = "sealed", value_parser = units::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(crate) memory: Option<u64>,
 
     /// Make only part I of N, counted from 1, of a filter that is built on several machines: FILE is
@@ -120,6 +120,15 @@ impl BuildArgs {
         self.sealed || self.shape.layout == Some(Layout::Sealed)
     }
 
+    /// Refuses what only a sealed filter takes: clap cannot know that by the value of an option.
+    fn check(&self) -> Result<()> {
+        if self.memory.is_some() && !self.is_sealed() {
+            let message = "--memory is for sealed filters; give --sealed as well, or leave it out";
+            return Err(Failure::new(message));
+        }
+        Ok(())
+    }
+
     /// The library's options for it.
     pub(super) fn options(&self) -> Result<Options> {
         let options = self.new_file.apply(self.shape.options(), self.form.into())?;
@@ -134,6 +143,7 @@ impl BuildArgs {
 pub(super) fn run(args: BuildArgs) -> Result<ExitCode> {
     let sources = keys::sources(Vec::new(), args.inputs.clone())?;
     let format = Format::new(&args.records, args.form.into());
+    args.check()?;
     let options = args.options()?;
     if args.is_sealed() {
         refuse_filters(&sources)?;

@@ -27,8 +27,18 @@ fn the_file_follows_from_the_set_of_keys() {
     );
     let read = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
     assert!(read("sealed.bloom") == read("again.bloom"));
-    sandbox.run("build layout.bloom keys.txt --layout sealed -q").is(0, "", "");
-    assert!(read("sealed.bloom") == read("layout.bloom"));
+    for memory in ["", " --memory 32MiB"] {
+        let ran = sandbox.run(&format!("build -qf layout.bloom keys.txt --layout sealed{memory}"));
+        ran.is(0, "", "");
+        assert!(read("sealed.bloom") == read("layout.bloom"));
+    }
+    for layout in ["", " --layout page"] {
+        sandbox.run(&format!("build plain.bloom keys.txt --memory 1GiB{layout}")).is(
+            2,
+            "",
+            "bloomfile: --memory is for sealed filters; give --sealed as well, or leave it out\n",
+        );
+    }
     // A capacity is the size, and more keys than that are told.
     let ran = sandbox.run("build small.bloom keys.txt --sealed -n 4000");
     assert_eq!(ran.code, Some(0));
