@@ -1,6 +1,7 @@
 //! The views of `inspect`.
 
-use crate::sandbox::{Sandbox, no_folder, numbers};
+use crate::attacker::{self, Attacker};
+use crate::sandbox::{Sandbox, hex_lines, no_folder, numbers};
 
 #[test]
 fn rows_have_a_bar_each_and_pages_a_heat_map() {
@@ -301,4 +302,58 @@ fn the_page_that_opens_files_is_written_without_one() {
     assert_eq!(sandbox.run("inspect --app look.html --force").code, Some(0));
     assert_eq!(sandbox.run("inspect --app - a.bloom").code, Some(2));
     assert_eq!(sandbox.run("inspect").code, Some(2));
+}
+
+/// Keys that fill one line of a filter: chosen by one who knows how keys are hashed or, in a keyed
+/// file, by one who has the secret.
+#[test]
+fn blocks_with_chosen_keys_are_told() {
+    let sandbox = Sandbox::in_memory();
+    sandbox.run("keygen a.key");
+    sandbox.run("create -q open.bloom -n 10k -p 1% --layout line").is(0, "", "");
+    sandbox.run("create -q keyed.bloom -n 10k -p 1% --layout line --key-file a.key").is(0, "", "");
+    let file = |name: &str| sandbox.path(name).into_os_string().into_string().unwrap();
+    let geometry = bloomfile::report::inspect(file("open.bloom")).unwrap().segments[0].geometry;
+    let secret = bloomfile::Key::from_file(file("a.key")).unwrap();
+    let hasher = bloomfile::hash::Hasher::keyed(&secret);
+    let chosen = hex_lines(Attacker::new().full_lines(&geometry, attacker::cover(&geometry).len()));
+    // With the secret, they are found by trying.
+    let found = (0u64..).map(u64::to_le_bytes).filter(|key| geometry.block(hasher.hash(key)) == 0);
+    let found = hex_lines(found.take(400));
+    for (name, key, chosen, advice) in [
+        (
+            "open.bloom",
+            "",
+            chosen,
+            "if others choose the keys, build it again with a secret key: bloomfile keygen",
+        ),
+        (
+            "keyed.bloom",
+            " --key-file a.key",
+            found,
+            "build it again with another secret key: someone who knows this one chose the keys",
+        ),
+    ] {
+        let inspect = || sandbox.run(&format!("inspect {name}")).out;
+        let json = || -> serde_json::Value {
+            serde_json::from_str(&sandbox.run(&format!("inspect --json {name}")).out).unwrap()
+        };
+        sandbox.run_with(&format!("add -q {name}{key}"), numbers(5000)).is(0, "", "");
+        assert!(!inspect().contains("crowded"), "{}", inspect());
+        assert_eq!(json()["crowding"][0]["crowded"], 0);
+        sandbox.run_with(&format!("add -q {name} --hex{key}"), chosen).is(0, "", "");
+        for line in [
+            "  crowded       1 block holds more keys than chance brings together\n",
+            &format!("  advice        {advice}\n"),
+        ] {
+            assert!(inspect().contains(line), "{line}\n{}", inspect());
+        }
+        assert_eq!(
+            (&json()["crowding"][0]["crowded"], &json()["advice"]),
+            (&1.into(), &advice.into())
+        );
+        sandbox.run(&format!("inspect -f {name} --html page.html"));
+        let html = String::from_utf8(sandbox.read("page.html")).unwrap();
+        assert!(html.contains(&format!("<b>Advice:</b> {advice}")), "{html}");
+    }
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+// Beside the library's tests, which attack its filters with it.
+#[path = "../../../tests/attacker/mod.rs"]
+mod attacker;
 mod bench;
 mod browser;
 mod contents;

@@ -157,6 +157,12 @@ pub(crate) fn numbers(last: u32) -> String {
     (1..=last).map(|number| format!("{number}\n")).collect()
 }
 
+/// Keys of any bytes, one per line, as they are read with `--hex`.
+pub(crate) fn hex_lines<K: AsRef<[u8]>>(keys: impl IntoIterator<Item = K>) -> String {
+    let digits = |key: K| key.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    keys.into_iter().map(|key| digits(key) + "\n").collect()
+}
+
 pub(crate) fn works(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }

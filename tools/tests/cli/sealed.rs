@@ -1,6 +1,7 @@
 //! Sealed filters: built, read by every command that reads, refused by those that write.
 
-use crate::sandbox::{Sandbox, TEMPORARY_FOLDER, numbers};
+use crate::attacker::Attacker;
+use crate::sandbox::{Sandbox, TEMPORARY_FOLDER, hex_lines, numbers};
 
 /// A sandbox with a sealed filter of the numbers from 1 to 20,000.
 fn sandbox() -> Sandbox {
@@ -79,12 +80,65 @@ fn commands_that_read_take_it() {
     let bytes = sandbox.run("inspect --bytes sealed.bloom").out;
     assert!(bytes.contains("pages 0–4") && bytes.contains("solutions"), "{bytes}");
     assert!(bytes.contains("incompatible          0x00000008"), "{bytes}");
+}
+
+#[test]
+fn the_report_draws_rate_and_keys_per_page() {
+    let sandbox = sandbox();
     sandbox.run("inspect sealed.bloom --html page.html");
-    let html = std::fs::read_to_string(sandbox.path("page.html")).unwrap();
-    for text in ["A sealed filter", "Bits per key", "8.19", "Keys per page", "all 5 are as written"]
-    {
+    let html = String::from_utf8(sandbox.read("page.html")).unwrap();
+    for text in ["A sealed filter", "Bits per key", "8.19", "all 5 are as written"] {
         assert!(html.contains(text), "{text}");
     }
+    // The part of the page under a heading, up to the next.
+    let part = |heading: &str| {
+        let (_, rest) = html.split_once(&format!("<h2>{heading}</h2>")).expect(heading);
+        rest.split("</section>").next().unwrap().to_owned()
+    };
+    let json = |arguments: &str| -> serde_json::Value {
+        serde_json::from_str(&sandbox.run(arguments).out).unwrap()
+    };
+    let keys = part("Keys per page");
+    assert!(keys.contains("<svg"), "{keys}");
+    let listing = json("inspect --json --pages sealed.bloom");
+    let pages = listing["pages"].as_array().unwrap();
+    assert_eq!(pages.len(), 5);
+    for (number, page) in pages.iter().enumerate() {
+        let ones = page["ones"].as_u64().unwrap();
+        let number_cell = format!("<td class=\"number\">{number}</td>");
+        let keys_cell =
+            format!("<td class=\"number\">{},{:03} keys</td>", ones / 1000, ones % 1000);
+        assert!(keys.contains(&(number_cell + &keys_cell)), "page {number}: {ones}\n{keys}");
+    }
+    let rate = part("False positive rate by number of keys");
+    assert!(rate.contains("<svg") && rate.contains("<path class=\"curve\" d=\"M"), "{rate}");
+    let now = json("inspect --json sealed.bloom")["segments"][0]["rate_now"].as_f64().unwrap();
+    let caption = format!("Now {:.3} % with about 20,000 keys", 100.0 * now);
+    assert!(rate.contains(&caption), "{caption}\n{rate}");
+}
+
+/// Keys of one page, more than it has equations for: chosen by one who knows how keys are hashed.
+#[test]
+fn keys_that_cannot_be_told_apart_are_warned_of() {
+    let sandbox = Sandbox::new();
+    let attacker = Attacker::new();
+    // The upper bits choose the page, of which a capacity of 40,000 has nine.
+    let hash = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 6;
+    let keys = hex_lines((0..40_000).map(|number| attacker.key(hash(number), number)));
+    let built = "40,000 keys read, 40,000 of them distinct; sealed, ";
+    let warning = "bloomfile: crowded.bloom: warning: 1 page of 9 got keys that cannot be told apart, \
+                   and answer \"maybe\" for every key\n";
+    let ran = sandbox.run_with("build crowded.bloom --sealed --hex -n 40000", &keys);
+    assert_eq!((ran.code, &*ran.err), (Some(0), warning));
+    assert!(ran.out.starts_with(&format!("crowded.bloom: {built}")), "{ran:?}");
+    let ran = sandbox.run_with("build -f crowded.bloom --sealed --hex -n 40000 --json", &keys);
+    let output: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&output["maybe_pages"], &*ran.err), (&1.into(), warning));
+    sandbox.run_with("check -c crowded.bloom", &keys).is(0, "40000\n", "");
+    let inspect = sandbox.run("inspect crowded.bloom").out;
+    assert!(inspect.contains("  maybe pages   1\n"), "{inspect}");
+    // As many keys that no one chose are nothing to warn of.
+    sandbox.run_with("build -q fair.bloom --sealed -n 40000", numbers(40_000)).is(0, "", "");
 }
 
 #[test]
