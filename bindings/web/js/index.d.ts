@@ -37,6 +37,20 @@ export interface Segment {
   keys: { value: number; low: number; high: number };
   rate_now: number;
   rate_at_capacity: number | null;
+  /** Of a sealed file: how its keys are spread over its pages. */
+  sealed?: {
+    bits_per_key: number | null;
+    keys_per_page: number;
+    fewest_keys: Count;
+    most_keys: Count;
+    /** Pages without keys, and pages that answer "maybe" for every key. */
+    empty_pages: Count;
+    maybe_pages: Count;
+    /** The page that answers "maybe" most often, its keys and its rate. */
+    worst_page: Count;
+    worst_page_keys: Count;
+    worst_page_rate: number;
+  };
 }
 
 /** What a file says of itself: the names are those of `bloomfile inspect --json`, where it has them. */
@@ -54,6 +68,8 @@ export interface Inspection {
   capacity: Count | null;
   journal_bytes: Count;
   journal_records: Count;
+  /** Whether a file that was not closed may have had adds that are in no record. */
+  journal_full: boolean;
   generations: Count | null;
   rotate_after: Count | null;
   slot_damaged: boolean;
@@ -61,6 +77,9 @@ export interface Inspection {
   epoch: Count;
   mark: Count;
   recoveries: Count;
+  /** Pages that recoveries kept although they could not be verified, and those that repairs gave up. */
+  unverifiable_pages: Count;
+  repaired_pages: Count;
   segments: Segment[];
   metadata: Record<string, string>;
   /** The false positive rate now, of all segments together. */

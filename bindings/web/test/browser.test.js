@@ -115,6 +115,37 @@ test('a sound file: what it is, and its keys as they are typed', async () => {
   });
 });
 
+/** Drags a file over an element and drops it there, as a user does. */
+async function drop(page, path, selector) {
+  const box = await page.locator(selector).boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const at = { x: box.x + box.width / 2, y: box.y + Math.min(box.height / 2, 20) };
+  const data = { items: [], files: [path], dragOperationsMask: 1 };
+  const step = (type) => session.send('Input.dispatchDragEvent', { type, ...at, data });
+  await step('dragEnter');
+  await step('dragOver');
+  await until(page, () => document.body.classList.contains('over'));
+  await step('drop');
+  await until(page, () => !document.body.classList.contains('over'));
+  await session.detach();
+}
+
+test('files that are dropped on the page are opened, and lists on the keys are asked', async () => {
+  writeFileSync(`${folder}/few`, 'key-1\nno such key\nkey-2\n');
+  await visit({}, async (page) => {
+    await drop(page, made('sound'), 'h1');
+    await until(page, () => document.querySelector('#file-title').textContent === 'sound.bloom' && document.querySelector('#map svg'));
+    await page.locator('#keys').scrollIntoViewIfNeeded();
+    await drop(page, `${folder}/few`, '#keys');
+    await until(page, () => document.querySelector('#count').textContent.startsWith('3 keys: 2 may be in, 1 certainly not.'));
+    assert.equal(await content(page, '#file-title'), 'sound.bloom');
+    // Another one in its place.
+    await page.locator('h1').scrollIntoViewIfNeeded();
+    await drop(page, made('damaged'), 'h1');
+    await until(page, () => document.querySelector('#file-title').textContent === 'damaged.bloom' && document.querySelector('#health').classList.contains('bad'));
+  });
+});
+
 test('a list of 100,000 keys gives the count of the command', async () => {
   const list = [...questions('key', 50_000), ...questions('absent', 50_000)];
   writeFileSync(`${folder}/list`, list.join('\n'));
@@ -207,12 +238,11 @@ test('two large files are compared with little memory', async () => {
 });
 
 test('by keyboard, and without serious problems for screen readers', async () => {
-  for (const [name, colorScheme, viewport] of [
-    ['sound', 'light', { width: 1200, height: 900 }],
-    ['sound', 'dark', { width: 390, height: 844 }],
-    ['damaged', 'dark', { width: 1200, height: 900 }],
-    ['damaged', 'light', { width: 390, height: 844 }],
-  ]) {
+  const viewports = [{ width: 1200, height: 900 }, { width: 390, height: 844 }];
+  const combinations = ['sound', 'damaged'].flatMap((name) =>
+    ['light', 'dark'].flatMap((colorScheme) => viewports.map((viewport) => [name, colorScheme, viewport])));
+  assert.equal(combinations.length, 8);
+  for (const [name, colorScheme, viewport] of combinations) {
     await visit({ colorScheme, viewport }, async (page) => {
       await page.keyboard.press('Tab');
       assert.equal(await page.evaluate(() => document.activeElement.id), 'file');
@@ -225,7 +255,7 @@ test('by keyboard, and without serious problems for screen readers', async () =>
       await page.fill('#keys', 'key-1\nkey-2\nabsent-1\nabsent-2');
       await until(page, () => document.querySelector('#count').textContent && /good|bad/.test(document.querySelector('#health').className));
       await page.waitForTimeout(200);
-      assert.deepEqual(await check(), [], `${name}, ${colorScheme}`);
+      assert.deepEqual(await check(), [], `${name}, ${colorScheme}, ${viewport.width}`);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.ok(wide <= 0, `${name} at ${viewport.width}: ${wide} too wide`);
       if (pictures) {

@@ -1,10 +1,10 @@
 // The package in Node: answers, errors, little memory, and files that change under way.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { openAsBlob, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, openAsBlob, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import test from 'node:test';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { BloomFile, BloomFileError, compare, explain } from '../pkg/index.js';
 import { bloomfile, folder, goldenFolder, goldenTable, large, questions } from './files.js';
@@ -252,4 +252,87 @@ test('the types are those of the package', () => {
   const methods = Object.getOwnPropertyNames(BloomFile.prototype).filter((name) => name !== 'constructor');
   for (const name of methods) assert.match(declared, new RegExp(`\\b${name}\\b`));
   assert.ok(methods.length >= 9);
+});
+
+const tsc = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
+
+/** What the compiler says of a program that begins like this one; it is nothing if all is well. */
+function compile(path, program, ...options) {
+  writeFileSync(path, program);
+  const { stdout } = spawnSync(process.execPath, [tsc, '--noEmit', '--strict', '--skipLibCheck', '--target', 'es2022', '--lib', 'es2022,dom', ...options, path]);
+  return stdout.toString();
+}
+
+/** A value as a program has it. */
+function literal(value) {
+  if (typeof value === 'bigint') return `${value}n`;
+  if (Array.isArray(value)) return `[${value.map(literal)}]`;
+  if (value === null || typeof value !== 'object') return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, it]) => `${JSON.stringify(name)}:${literal(it)}`)}}`;
+}
+
+test('reports have the fields that the types declare', async () => {
+  const names = readdirSync(goldenFolder).filter((name) => name.endsWith('.bloom')).map((name) => name.slice(0, -6));
+  assert.ok(names.length >= 17, String(names));
+  const types = JSON.stringify(fileURLToPath(new URL('../js/index', import.meta.url)));
+  // A literal with a field too many or too few is an error.
+  const told = [`import type { Explained, Inspection, PageInspection, Verification } from ${types};`];
+  const kinds = new Set();
+  for (const [at, name] of names.entries()) {
+    const file = await from(name, golden(name));
+    const inspection = file.inspect();
+    kinds.add(inspection.kind);
+    told.push(`export const inspection${at}: Inspection = ${literal(inspection)};`);
+    told.push(`export const verification${at}: Verification = ${literal(await file.verify())};`);
+    told.push(`export const explained${at}: Explained[] = ${literal(await file.explain())};`);
+    told.push(`export const pages${at}: PageInspection[] = ${literal(await file.pages(0, 0, inspection.segments[0].pages))};`);
+    file.free();
+  }
+  assert.deepEqual([...kinds].sort(), ['counting', 'plain', 'sealed']);
+  const path = `${folder}/told.ts`;
+  assert.equal(compile(path, told.join('\n')), '');
+  // Of each kind of report one that is wrong, and a segment with too much.
+  const wrong = [['"file_bytes":', '"other":'], ['"pages_exact":', '"other":'], ['"note":', '"other":'], ['"crc":', '"other":']];
+  const program = wrong.reduce((text, [before, after]) => text.replace(before, after), told.join('\n'));
+  assert.equal(compile(path, program).match(/error TS/g).length, wrong.length);
+  assert.match(compile(path, told.join('\n').replace('"cells":', '"too_many":1,"cells":')), /'"too_many"' does not exist in type 'Segment'/);
+});
+
+test('the package is installed and imported by its names', () => {
+  const at = mkdtempSync(`${folder}/installed-`);
+  const npm = (...parameters) => execFileSync('npm', [...parameters, '--offline', '--no-audit', '--no-fund', '--loglevel', 'error'], { cwd: at }).toString();
+  const [packed] = JSON.parse(npm('pack', fileURLToPath(new URL('../pkg', import.meta.url)), '--json'));
+  assert.deepEqual(packed.files.map((file) => file.path).sort(), [
+    'README.md', 'bloomfile.js', 'bloomfile_bg.wasm', 'bloomfile_delta.js', 'bloomfile_delta_bg.wasm',
+    'delta.d.ts', 'delta.js', 'index.d.ts', 'index.js', 'package.json',
+  ]);
+  writeFileSync(`${at}/package.json`, '{ "private": true, "type": "module" }');
+  npm('install', `./${packed.filename}`);
+  const program = `
+    import { BloomFile, BloomFileError, compare, explain, ready } from 'bloomfile';
+    import { applyDelta, update } from 'bloomfile/delta';
+  `;
+  const check = `
+    import { readFileSync } from 'node:fs';
+    const golden = (name) => readFileSync(${JSON.stringify(goldenFolder)} + '/' + name);
+    const file = await BloomFile.from(golden('line.bloom'));
+    const wasm = ['bloomfile', 'bloomfile_delta'].map((name) => readFileSync(new URL(import.meta.resolve('bloomfile/' + name + '_bg.wasm'))).length);
+    const failed = await applyDelta(golden('page.bloom'), golden('line.delta')).catch((error) => error instanceof BloomFileError);
+    const hidden = await import('bloomfile/bloomfile.js').catch((error) => error.code);
+    console.log(JSON.stringify([await file.containsMany(['key-7', 'absent-1']), wasm.every((length) => length > 100_000), failed, hidden, typeof update, typeof compare, typeof explain, typeof ready]));
+  `;
+  writeFileSync(`${at}/program.js`, program + check);
+  const out = execFileSync(process.execPath, ['program.js'], { cwd: at }).toString();
+  assert.deepEqual(JSON.parse(out), [[true, false], true, true, 'ERR_PACKAGE_PATH_NOT_EXPORTED', 'function', 'function', 'function', 'function']);
+  // The types are found by the same names.
+  const typed = `${program}
+    // @ts-expect-error
+    import other from 'bloomfile/other';
+    const file: BloomFile = await BloomFile.from(new ArrayBuffer(0));
+    const bytes: Uint8Array = (await update('https://example.org/', await applyDelta(new Blob(), new Blob()))).bytes;
+    export const all = [file, bytes, BloomFileError, compare, explain, ready];
+  `;
+  for (const resolution of [['--module', 'nodenext'], ['--module', 'es2022', '--moduleResolution', 'bundler']]) {
+    assert.equal(compile(`${at}/program.ts`, typed, ...resolution), '');
+  }
 });
