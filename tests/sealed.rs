@@ -596,6 +596,30 @@ fn two_hundred_million_keys() {
     }
 }
 
+/// Where `memory` has room for all hashes, a build takes at most 9 bytes for each key. To be run alone:
+/// it is the memory of the process that is told.
+#[test]
+#[ignore = "takes a minute and 2 GB of memory"]
+fn nine_bytes_of_memory_per_key() {
+    let folder = Folder::new();
+    let count = 200_000_000;
+    let Some(before) = peak_memory() else {
+        eprintln!("skipped: this system does not tell how much memory a process had");
+        return;
+    };
+    let mut builder = options().memory(4 << 30).start_build(folder.at("sealed.bloom")).unwrap();
+    for first in (0..count).step_by(1 << 17) {
+        let hashes: Vec<u64> =
+            (first..count.min(first + (1 << 17))).map(|at| random(8, at)).collect();
+        builder.add_hash_batch(&hashes);
+    }
+    let built = builder.finish().unwrap();
+    assert_eq!((built.keys, built.maybe_pages), (count, 0));
+    let memory = (peak_memory().unwrap() - before) as f64 / count as f64;
+    println!("{memory:.2} bytes of memory per key");
+    assert!(memory <= 9.0, "{memory} bytes per key");
+}
+
 /// The most memory that this process had, where the system tells.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

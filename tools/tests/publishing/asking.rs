@@ -89,6 +89,26 @@ mod by_ranges {
         assert!(ran.err.contains("leave out --memory"), "{}", ran.err);
     }
 
+    /// The secret is for those of two files that are keyed, wherever they are.
+    #[test]
+    fn keyed_and_unkeyed_files_are_asked_together() {
+        let host = Host::new();
+        let server = serve(&host);
+        host.run("keygen a.key").ends(0);
+        std::fs::write(host.path("seven"), "7\n").unwrap();
+        host.run("build -q site/keyed.bloom seven -n 100 -p 0.01% --key-file a.key").ends(0);
+        let keyed = format!("{}/keyed.bloom", server.url());
+        let answers = "maybe\t6\nno\t7\nno\tabsent\n";
+        let options = format!("--answers --key-file a.key --except {keyed} 6 7 absent");
+        assert_eq!(ask(&host, &server, &options).ends(0).out, answers);
+        assert_eq!(host.run(&format!("check live.bloom {options}")).ends(0).out, answers);
+        let ran = ask(&host, &server, "--key-file a.key 7").ends(2);
+        assert!(ran.err.contains("asked.bloom: is not keyed: leave out --key-file"), "{}", ran.err);
+        let ran = host.run(&format!("check {keyed} 7")).ends(2);
+        assert!(ran.err.contains("keyed.bloom: is keyed: it takes the secret key"), "{}", ran.err);
+        host.run(&format!("check {keyed} 7 --key-file a.key")).ends(0);
+    }
+
     /// Headers, entries and pages, each once, and few requests.
     #[test]
     fn what_is_read() {

@@ -95,12 +95,14 @@ fn large_build() {
         Ok(())
     };
     let built = Build::new(pages).threads(2).run(pieces, write).unwrap();
+    let memory = (peak() - before) as f64 / keys as f64;
     println!(
-        "{keys} keys: {:.1} ns per key on two threads, {:.2} bytes of memory per key; {built:?}, {:08x}",
+        "{keys} keys: {:.1} ns per key on two threads, {memory:.2} bytes of memory per key; {built:?}, {:08x}",
         start.elapsed().as_nanos() as f64 / keys as f64,
-        (peak() - before) as f64 / keys as f64,
         crc.finalize(),
     );
+    assert_eq!((built.keys, built.maybe_pages), (keys, 0));
+    assert!(memory <= 9.0, "{memory} bytes per key");
 }
 
 fn singly(contains: impl Fn(u64) -> bool, first: u64) -> f64 {
