@@ -8,8 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -74,25 +75,32 @@ pub(crate) fn watch(
     let ignored = ignored();
     let signals = [SIGHUP, SIGINT, SIGTERM].into_iter();
     let signals: Vec<i32> = signals.filter(|&signal| !ignored(signal)).collect();
-    let came = Arc::new(AtomicUsize::new(0));
-    for &signal in &signals {
-        // Looks at the flag before the next line's action sets it: the first signal passes.
-        flag::register_conditional_shutdown(signal, status(signal), Arc::clone(interrupted))?;
-        flag::register(signal, Arc::clone(interrupted))?;
-        flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
-    }
-    let mut signals = Signals::new(signals)?;
+    // Between the moment in which a signal no longer ends the process and the one in which all of its
+    // actions are known, it would do nothing. It waits until they are; threads take over what their
+    // parent holds back, so that this ends before there is one.
+    let held: SigSet =
+        signals.iter().map(|&signal| Signal::try_from(signal)).collect::<Result<_, _>>()?;
+    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let came = register(&signals, interrupted);
+    before.thread_set_mask()?;
+    let mut came = came?;
     std::thread::Builder::new().spawn(move || {
-        // One that came before the line above is not among those to be waited for.
-        let signal = match came.load(Ordering::Acquire) {
-            0 => signals.forever().next(),
-            signal => Some(signal as i32),
-        };
-        if let Some(signal) = signal {
+        if let Some(signal) = came.forever().next() {
             end(status(signal));
         }
     })?;
     Ok(())
+}
+
+/// The signals that come from now on, each of which sets the flag; where it is set already, the process
+/// ends.
+fn register(signals: &[i32], interrupted: &Arc<AtomicBool>) -> io::Result<Signals> {
+    for &signal in signals {
+        // Looks at the flag before the next line's action sets it: the first signal passes.
+        flag::register_conditional_shutdown(signal, status(signal), Arc::clone(interrupted))?;
+        flag::register(signal, Arc::clone(interrupted))?;
+    }
+    Signals::new(signals)
 }
 
 /// Exit status of a process that ends because of a signal, as shells show it.

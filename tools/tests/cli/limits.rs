@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::processes::wait_for_writer;
+use crate::processes::{end_by, wait_for_writer};
 use crate::sandbox::{BLOOMFILE, Ran, Sandbox, numbers};
 
 fn cut(sandbox: &Sandbox, name: &str) {
@@ -309,15 +309,15 @@ fn signals_leave_nothing_of_new_files() {
                 let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
                 mask.is_none_or(|mask| mask >> 14 & 1 == 1)
             };
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while !watched(&child) && Instant::now() < deadline {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !watched(&child) && child.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < deadline, "{line} does not watch for signals");
                 std::thread::sleep(Duration::from_micros(200));
             }
-            std::thread::sleep(Duration::from_millis(2));
-            signal(&child, name);
-            let input = child.stdin.take();
-            let code = child.wait().unwrap().code();
-            drop(input);
+            if child.try_wait().unwrap().is_none() {
+                signal(&child, name);
+            }
+            let code = end_by(&mut child, deadline).code();
             let made = sandbox.names();
             if code == Some(0) {
                 assert!(line.starts_with("create"), "{line}");

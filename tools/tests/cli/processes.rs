@@ -21,6 +21,23 @@ pub(crate) fn wait_for_writer(sandbox: &Sandbox) {
     }
 }
 
+/// How a command ended, which it must have done by then; its input stays open.
+#[cfg(unix)]
+#[track_caller]
+pub(crate) fn end_by(child: &mut Child, deadline: Instant) -> std::process::ExitStatus {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the command did not end");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn the_second_writer_is_told_at_once() {
     let sandbox = Sandbox::with_filter();
