@@ -257,11 +257,10 @@ fn look_up_under_load(followed: &Path, replaced: &Path, last: u64) -> Load {
     // What no thread looks into any more is not kept.
     assert!(!follower.refresh().unwrap());
     let all = all.into_inner().unwrap();
-    assert!(
-        !same || all.iter().all(|load| load.switches > last / 10),
-        "few files were looked into"
-    );
-    all.into_iter().reduce(Load::join).unwrap()
+    // Of one thread it cannot be asked: the system may let it wait while the others go on.
+    let load = all.into_iter().reduce(Load::join).unwrap();
+    assert!(!same || load.switches > last / 10, "few files were looked into: {load}");
+    load
 }
 
 /// No look-up waits for a switch. With more threads than processors a look-up takes longer by the clock

@@ -471,7 +471,8 @@ fn skewed_keys_give_maybe_pages_that_are_counted() {
         let built = builder.finish().unwrap();
         let taken = start.elapsed();
         assert_eq!((built.keys, built.maybe_pages), (count, maybe), "{count}");
-        assert!(taken.as_secs() < 5, "{taken:?}");
+        // Far from the minutes of a search that does not give up, also on a busy machine.
+        assert!(taken.as_secs() < 30, "{taken:?}");
         let reader = ReadOptions::new().verify(true).open(&path).unwrap();
         assert!(hashes.iter().all(|&hash| reader.contains_hash(hash)));
         let sealed = inspect(&path).unwrap().segments[0].sealed.clone().unwrap();
