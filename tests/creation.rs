@@ -229,5 +229,5 @@ fn a_file_for_a_thousand_keys_is_small() {
     builder.finish().unwrap();
     assert!(length("built") <= 20_480, "{}", length("built"));
     options.create(folder.path().join("created")).unwrap().close().unwrap();
-    assert!(length("created") <= 32_768, "{}", length("created"));
+    assert!(length("created") <= 28_672, "{}", length("created"));
 }
