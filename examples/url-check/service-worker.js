@@ -56,7 +56,7 @@ addEventListener('fetch', (event) => {
   counts.navigations += 1;
   event.respondWith(isListed(visited).then(
     (listed) => (listed ? fetch('./stopped.html') : fetch(event.request)),
-    // What may be listed does not pass because nobody could be asked.
+    // What may be listed does not pass because the database could not be asked.
     () => fetch('./unknown.html'),
   ));
 });
