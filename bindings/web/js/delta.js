@@ -2,43 +2,27 @@
 // browsers. What applies a delta is a WebAssembly module of its own, loaded when there is one.
 
 import initialise, { apply, digest } from './bloomfile_delta.js';
-import { BloomFile, BloomFileError } from './index.js';
+import { BloomFile } from './index.js';
+import { BloomFileError, bytesAtHand, call, failed, load } from './shared.js';
 
 let loading;
 
 /** Loads the WebAssembly module of deltas: from beside this file, unless it is given. */
 export function ready(module) {
-  loading ??= load(module).catch((error) => {
-    loading = undefined;
-    throw error;
-  });
+  loading ??= load(initialise, new URL('./bloomfile_delta_bg.wasm', import.meta.url), module).then(
+    () => {},
+    (error) => {
+      loading = undefined;
+      throw error;
+    },
+  );
   return loading;
 }
 
-async function load(module) {
-  const beside = new URL('./bloomfile_delta_bg.wasm', import.meta.url);
-  if (module === undefined && beside.protocol === 'file:' && globalThis.process?.versions?.node) {
-    const { readFile } = await import(/* @vite-ignore */ 'node:fs/promises');
-    module = await readFile(beside);
-  }
-  await initialise({ module_or_path: module ?? beside });
-}
-
-const failed = (code, message, name) => new BloomFileError({ code, message }, name);
-
-function call(name, work) {
-  try {
-    return work();
-  } catch (thrown) {
-    if (thrown instanceof Error) throw thrown;
-    throw new BloomFileError(thrown, name);
-  }
-}
-
 async function bytesOf(from) {
-  if (from instanceof ArrayBuffer) return new Uint8Array(from);
-  if (ArrayBuffer.isView(from)) return new Uint8Array(from.buffer, from.byteOffset, from.byteLength);
-  if (from instanceof Blob || from instanceof Response) return new Uint8Array(await from.arrayBuffer());
+  const bytes = await bytesAtHand(from);
+  if (bytes) return bytes;
+  if (typeof Blob !== 'undefined' && from instanceof Blob) return new Uint8Array(await from.arrayBuffer());
   throw new TypeError('bytes are an ArrayBuffer, a view of one, a Blob or a Response');
 }
 
@@ -119,17 +103,23 @@ class Publication {
     }
     const parts = [];
     let length = 0;
-    const reader = response.body?.getReader();
-    for (;;) {
-      const part = reader ? await reader.read() : { done: length > 0, value: new Uint8Array(await response.arrayBuffer()) };
+    const take = (part) => {
+      length += part.length;
+      this.transferred += part.length;
+      parts.push(part);
+      return length <= most;
+    };
+    // An empty answer may have no body, and one that stands in for an answer none that is read in parts.
+    const reader = response.body?.getReader?.();
+    let fits = reader ? true : take(new Uint8Array(await response.arrayBuffer()));
+    while (reader && fits) {
+      const part = await reader.read();
       if (part.done) break;
-      length += part.value.length;
-      this.transferred += part.value.length;
-      if (length > most) {
-        await reader?.cancel();
-        throw failed('invalid', `has more than ${most} bytes`, String(url));
-      }
-      parts.push(part.value);
+      fits = take(part.value);
+    }
+    if (!fits) {
+      await reader?.cancel();
+      throw failed('invalid', `has more than ${most} bytes`, String(url));
     }
     return new Uint8Array(await new Blob(parts).arrayBuffer());
   }

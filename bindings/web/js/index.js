@@ -2,26 +2,16 @@
 // compiled to WebAssembly; here are conversions, and what reads ranges.
 
 import initialise, { Job, Keys } from './bloomfile.js';
+import { BloomFileError, bytesAtHand, call, failed, load, plain } from './shared.js';
 
-/** What goes wrong: `code` says what kind of thing, the message what it is and what to do. */
-export class BloomFileError extends Error {
-  constructor({ code, message, segment, page }, name) {
-    super(name ? `${name}: ${message}` : message);
-    this.name = 'BloomFileError';
-    this.code = code;
-    if (page !== null && page !== undefined) {
-      this.segment = segment;
-      this.page = page;
-    }
-  }
-}
+export { BloomFileError };
 
 let wasm;
 let loading;
 
 /** Loads the WebAssembly module: from beside this file, unless it is given. */
 export function ready(module) {
-  loading ??= load(module).then(
+  loading ??= load(initialise, new URL('./bloomfile_bg.wasm', import.meta.url), module).then(
     (exports) => (wasm = exports),
     (error) => {
       loading = undefined;
@@ -30,39 +20,6 @@ export function ready(module) {
   );
   return loading;
 }
-
-async function load(module) {
-  const beside = new URL('./bloomfile_bg.wasm', import.meta.url);
-  if (module === undefined && beside.protocol === 'file:' && globalThis.process?.versions?.node) {
-    const { readFile } = await import(/* @vite-ignore */ 'node:fs/promises');
-    module = await readFile(beside);
-  }
-  return initialise({ module_or_path: module ?? beside });
-}
-
-/** Numbers that JavaScript holds exactly become numbers; larger ones stay what they are. */
-function plain(value) {
-  if (typeof value === 'bigint') {
-    const small = value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER;
-    return small ? Number(value) : value;
-  }
-  if (Array.isArray(value)) return value.map(plain);
-  if (value && typeof value === 'object') {
-    return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, plain(held)]));
-  }
-  return value;
-}
-
-function call(name, work) {
-  try {
-    return work();
-  } catch (thrown) {
-    if (thrown instanceof Error) throw thrown;
-    throw new BloomFileError(plain(thrown), name);
-  }
-}
-
-const failed = (code, message, name) => new BloomFileError({ code, message }, name);
 
 /** Bytes that are at hand. */
 class MemorySource {
@@ -214,15 +171,9 @@ async function done(job, from, names, take, progress) {
 }
 
 async function sourceOf(from, options) {
-  if (from instanceof ArrayBuffer) return new MemorySource(new Uint8Array(from));
-  if (ArrayBuffer.isView(from)) {
-    return new MemorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
-  }
+  const bytes = await bytesAtHand(from);
+  if (bytes) return new MemorySource(bytes);
   if (typeof Blob !== 'undefined' && from instanceof Blob) return new BlobSource(from);
-  if (typeof Response !== 'undefined' && from instanceof Response) {
-    if (!from.ok) throw failed('read', `the server answers ${from.status}`, from.url);
-    return new MemorySource(new Uint8Array(await from.arrayBuffer()));
-  }
   if (from instanceof URL || typeof from === 'string') {
     const url = from instanceof URL ? from : new URL(from, globalThis.location?.href);
     return url.protocol === 'file:' ? FileSource.open(url) : UrlSource.open(url, options);

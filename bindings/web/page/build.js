@@ -18,7 +18,7 @@ function scoped(code, imports, exports) {
 const bare = (code) => code.replace(/^\s*(\/\/.*|\/\*\*[^]*?\*\/)$/gm, '').replace(/\n\s*\n+/g, '\n');
 
 const glue = scoped(read('../target/page/bloomfile.js'), '', 'initialise: __wbg_init, Job, Keys, Reporter');
-const library = scoped(read('../js/index.js'), 'const { initialise, Job, Keys } = glue;', 'BloomFile, BloomFileError, JOB, compare, explain, plain, ready');
+const library = scoped(read('../js/shared.js') + read('../js/index.js'), 'const { initialise, Job, Keys } = glue;', 'BloomFile, BloomFileError, JOB, compare, explain, plain, ready');
 const wasm = gzipSync(readFileSync(new URL('../target/page/bloomfile_bg.wasm', import.meta.url)), { level: 9 });
 const style = read('../../../tools/describe/src/html/page.css') + read('app.css');
 const script = bare(`const glue = ${glue};\nconst library = ${library};\n${read('app.js')}`);

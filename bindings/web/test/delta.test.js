@@ -56,7 +56,31 @@ test('what is damaged or belongs elsewhere is refused', async () => {
   await assert.rejects(applyDelta('text', delta), TypeError);
   const damaged = Buffer.from(old);
   damaged[damaged.length - 5000] ^= 1;
-  await assert.rejects(applyDelta(damaged, delta), { code: 'damaged' });
+  await assert.rejects(applyDelta(damaged, delta), (error) => {
+    assert.deepEqual([error.name, error.code, typeof error.page, typeof error.segment], ['BloomFileError', 'damaged', 'number', 'number']);
+    return true;
+  });
+  // What a server says in place of the bytes.
+  await assert.rejects(applyDelta(old, new Response('gone', { status: 404 })), { code: 'read', message: 'the server answers 404' });
+  assert.ok(Buffer.from(await applyDelta(new Response(old), new Blob([delta]))).equals(read('line-applied.bloom')));
+});
+
+test('answers without a body, or with one that is not read in parts', async () => {
+  bloomfile('publish', '-q', made('line-new.bloom'), made('bodiless'));
+  const manifest = read('bodiless/manifest.json');
+  const snapshot = read(`bodiless/${JSON.parse(manifest).snapshot.name}`);
+  const answers = (body) => async (url) => {
+    const bytes = String(url).endsWith('.json') ? manifest : snapshot;
+    return { ok: true, status: 200, body, arrayBuffer: async () => new Uint8Array(bytes).buffer };
+  };
+  const url = 'https://example.org/bodiless/';
+  for (const body of [null, {}]) {
+    const found = await update(url, undefined, { fetch: answers(body) });
+    assert.deepEqual([found.way, found.transferred], ['snapshot', manifest.length + snapshot.length]);
+    assert.ok(Buffer.from(found.bytes).equals(snapshot));
+  }
+  const empty = async () => new Response(null);
+  await assert.rejects(update(url, undefined, { fetch: empty }), { code: 'invalid', message: /is not a manifest/ });
 });
 
 /** A folder in place of a web server, and what was fetched from it. */
