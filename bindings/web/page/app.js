@@ -57,18 +57,22 @@ function fail(error) {
   $('error').textContent = error instanceof BloomFileError ? error.message : String(error);
 }
 
-async function open(file, key) {
+async function open(file, key, wanted) {
   $('error').textContent = '';
   say(`Opening ${file.name} …`);
   $('report').hidden = true;
   $('secret').hidden = true;
+  $('progress').hidden = true;
   current?.free();
   reporter?.free();
   current = reporter = verification = undefined;
   try {
-    current = await BloomFile.from(file, { key });
+    const opened = await BloomFile.from(file, { key });
+    if (!wanted()) return opened.free();
+    current = opened;
     current.file = file;
   } catch (error) {
+    if (!wanted()) return;
     if (error.code === 'wrong-key') $('secret').hidden = false;
     fail(error);
     await damagedHeaders(file, error);
@@ -101,26 +105,29 @@ async function show(file, inspection) {
   const segment = $('segment');
   segment.replaceChildren(...inspection.segments.map((_, index) => text('option', String(index), { value: index })));
   $('file-title').focus();
-  await list(current, inspection, file.name);
+  const shown = current;
+  await list(shown, inspection, file.name);
+  if (shown !== current) return;
   await Promise.all([health(inspection), map(), ask()]);
 }
 
 /** Begins the report of `bloomfile inspect --html` with what the page tables say. */
 async function list(file, inspection, name) {
   let made;
-  for (const [segment, { pages }] of inspection.segments.entries()) {
-    for (let first = 0; first < pages; first += LISTED) {
-      await file[JOB]((core) => {
-        made ??= new Reporter(core, name);
-        return core.pages(segment, first, Math.min(pages, first + LISTED));
-      }, (job) => made.take(job));
+  try {
+    for (const [segment, { pages }] of inspection.segments.entries()) {
+      for (let first = 0; first < pages; first += LISTED) {
+        await file[JOB]((core) => {
+          made ??= new Reporter(core, name);
+          return core.pages(segment, first, Math.min(pages, first + LISTED));
+        }, (job) => made.take(job));
+      }
     }
-  }
-  if (file !== current) {
+    if (file === current) [reporter, made] = [made, undefined];
+  } finally {
     made?.free();
-    return;
   }
-  reporter = made;
+  if (file !== current) return;
   draw();
 }
 
@@ -149,11 +156,13 @@ async function verify() {
   $('verify').hidden = true;
   $('progress').hidden = file.held;
   try {
-    const told = (part) => (share) => ($('progress').value = (part + share) / 2);
+    const told = (part) => (share) => file === current && ($('progress').value = (part + share) / 2);
     const found = await file[JOB]((core) => core.verify(), (job) => {
       if (file === current) reporter.take(job);
       return plain(job.result());
     }, told(0));
+    // Another one was opened, and this one let go of.
+    if (file !== current) return;
     await file[JOB]((core) => core.loads(), (job) => file === current && reporter.take(job), told(1));
     const bytes = file.held && (await file.bytes(0, file.length));
     if (file !== current) return;
@@ -161,10 +170,10 @@ async function verify() {
     verification = found;
     draw();
   } catch (error) {
-    fail(error);
+    if (file === current) fail(error);
     return;
   } finally {
-    $('progress').hidden = true;
+    if (file === current) $('progress').hidden = true;
   }
   const { pages, pages_damaged: damaged, pages_unverifiable: doubtful } = verification;
   const [kind, what] = damaged.length
@@ -356,9 +365,13 @@ const shownValue = ({ name }, value) => (/^\d+$/.test(value) && name !== 'seed' 
 const big = (_, value) => (typeof value === 'bigint' ? String(value) : value);
 
 let last;
+let turns = 0;
+/** Opens a file; of one that another was opened after, nothing is shown any more. */
 const openFile = (file, key) => {
   last = file;
-  return open(file, key).catch(fail);
+  const turn = ++turns;
+  const wanted = () => turn === turns;
+  return open(file, key, wanted).catch((error) => wanted() && fail(error));
 };
 
 /** What is done with a file that is chosen, also if it is the same one again: it may have changed. */

@@ -15,6 +15,13 @@ import { bloomfile, folder } from './files.js';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
+/** Waits for something, which takes a busy machine long. */
+async function until(holds, what) {
+  for (const end = Date.now() + 20_000; !(await holds()); await new Promise((go) => setTimeout(go, 10))) {
+    assert.ok(Date.now() < end, `not in time: ${what}`);
+  }
+}
+
 test('one spelling for each address', () => {
   for (const [text, key] of [
     ['http://Example.ORG', 'example.org/'],
@@ -116,12 +123,16 @@ test('a listed address is stopped, an unlisted one passes unasked, and the list 
     assert.equal(await visit('https://good.example/page?x=1'), 'Visited');
 
     // What the worker keeps outlives it.
-    await (await browser.newBrowserCDPSession()).send('Target.getTargets').then(async ({ targetInfos }) => {
-      const worker = targetInfos.find((it) => it.type === 'service_worker');
-      await (await browser.newBrowserCDPSession()).send('Target.closeTarget', { targetId: worker.targetId });
-    });
+    const session = await browser.newBrowserCDPSession();
+    const workers = async () => (await session.send('Target.getTargets')).targetInfos.filter((it) => it.type === 'service_worker');
+    const [{ targetId }] = await workers();
+    await session.send('Target.closeTarget', { targetId });
+    await until(async () => !(await workers()).some((it) => it.targetId === targetId), 'the worker ends');
+    await session.detach();
     seen = state.log.length;
     assert.equal(await visit('http://new-1.example/'), 'Stopped');
+    // It looks for a newer version beside its answers.
+    await until(() => sent(seen).length > 0, 'the next worker asks for the manifest');
     assert.deepEqual(sent(seen).map((it) => it.path), ['/published/manifest.json']);
 
     // A damaged delta, and one of another file: the snapshot takes its place, and the page says why.
