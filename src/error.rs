@@ -373,6 +373,17 @@ pub enum Error {
         expected: String,
     },
 
+    /// A file that is made in memory and would take more of it than was allowed.
+    #[error(
+        "leads to a file of {bytes} bytes, and at most {most} are allowed; allow more, or make the new one from files (DeltaOperation::apply)"
+    )]
+    TooLong {
+        /// Length of the file that would be made.
+        bytes: u64,
+        /// Most bytes that it may have.
+        most: u64,
+    },
+
     /// A delta that an open filter cannot take in.
     #[error(
         "the delta cannot be applied in place: {reason}; make a new file of it that takes the name of the old one (DeltaOperation::apply)"

@@ -105,9 +105,10 @@ fn f163_a_delta_leads_to_one_file_byte_for_byte() {
                 ["result", "copy"].map(|name| std::fs::read(folder.at(name)).unwrap());
             assert!(result == copy, "{name}: version {version}: other bytes");
             let [old_bytes, delta_bytes] = [&old, &delta].map(|path| std::fs::read(path).unwrap());
-            let in_memory = apply_delta_bytes(&delta_bytes, &old_bytes).unwrap();
+            let in_memory = apply_delta_bytes(&delta_bytes, &old_bytes, copy.len() as u64).unwrap();
             assert!(in_memory == copy, "{name}: version {version}: other bytes in memory");
-            let cut = apply_delta_bytes(&delta_bytes[..delta_bytes.len() - 1], &old_bytes);
+            let cut = &delta_bytes[..delta_bytes.len() - 1];
+            let cut = apply_delta_bytes(cut, &old_bytes, u64::MAX);
             assert!(matches!(cut, Err(Error::DamagedDelta { .. })), "{name}");
             assert!(verify(folder.at("result")).unwrap().is_sound(), "{name}");
             // A copy of it is the same file again, and so is a delta of its own.
@@ -321,6 +322,47 @@ fn f169_hostile_deltas() {
     }
     println!("{applied} applied, {refused} refused");
     assert!(applied > 100 && refused > 1_000, "{applied} and {refused}");
+}
+
+/// A delta that says of the new file that it has the longest journal that there is: no memory is taken
+/// for it unless all of the delta is what was written, and the caller allows as much.
+#[test]
+fn f169_a_small_delta_takes_no_more_memory_than_is_allowed() {
+    const JOURNAL: u64 = 1 << 30;
+    let folder = Folder::in_memory();
+    let options = Options::new().geometry(Geometry::line(8, 100).unwrap()).journal_bytes(0);
+    options.create(folder.at("old")).unwrap().close().unwrap();
+    std::fs::copy(folder.at("old"), folder.at("new")).unwrap();
+    add(&folder.at("new"), 0..30);
+    DeltaOperation::new().make(folder.at("old"), folder.at("new"), folder.at("delta")).unwrap();
+    let [old, new, mut delta] =
+        ["old", "new", "delta"].map(|name| std::fs::read(folder.at(name)).unwrap());
+    let length = new.len() as u64;
+    assert_eq!(apply_delta_bytes(&delta, &old, length).unwrap().len() as u64, length);
+    let refused = |delta: &[u8], most| apply_delta_bytes(delta, &old, most).unwrap_err();
+    let error = refused(&delta, length - 1);
+    assert!(
+        matches!(error, Error::TooLong { bytes, most } if (bytes, most) == (length, length - 1))
+    );
+
+    let number = |at: usize| u32::from_le_bytes(delta[at..at + 4].try_into().unwrap()) as usize;
+    let header = 272 + 64 * number(256) + 72 * number(260) + number(264);
+    // `journal_bytes` of the superblock, and where the new segment begins behind the journal.
+    for (at, value) in [(112 + 64, JOURNAL), (272 + 64 * number(256) + 40, 12_288 + JOURNAL)] {
+        delta[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    let crc = crc32fast::hash(&delta[..header]);
+    delta[header..header + 4].copy_from_slice(&crc.to_le_bytes());
+    assert!(delta.len() < 1000, "{} bytes", delta.len());
+    let error = refused(&delta, 1 << 20);
+    assert!(matches!(error, Error::TooLong { bytes, .. } if bytes == length + JOURNAL), "{error}");
+    let said = format!("leads to a file of {} bytes, and at most 1048576 are", length + JOURNAL);
+    assert!(error.to_string().starts_with(&said), "{error}");
+    // What is damaged is told as that, which no length is asked for.
+    let last = delta.len() - 1;
+    delta[last] ^= 1;
+    let error = refused(&delta, 1 << 20);
+    assert!(matches!(error, Error::DamagedDelta { .. }), "{error}");
 }
 
 /// Random histories of adds, merges, shrinks and rebuilds of which a random version is the start: a

@@ -8,9 +8,14 @@ export interface DeltaOptions {
   wasm?: Options['wasm'];
   /** What errors call the file. */
   name?: string;
+  /**
+   * Most bytes that the new file may have, 1 GiB unless it is given: a delta of a few hundred bytes can
+   * lead to a file of any length.
+   */
+  most?: number;
 }
 
-export interface UpdateOptions extends DeltaOptions {
+export interface UpdateOptions extends Omit<DeltaOptions, 'most'> {
   /** What makes requests, in place of the global `fetch`. */
   fetch?: typeof fetch;
   /** What requests are made with: credentials, headers. */

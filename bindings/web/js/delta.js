@@ -26,11 +26,14 @@ async function bytesOf(from) {
   throw new TypeError('bytes are an ArrayBuffer, a view of one, a Blob or a Response');
 }
 
+/** Most bytes of a file that a delta makes, where no other limit is given. */
+const MOST = 1 << 30;
+
 /** The file that a delta makes of an old one, whole and verified; both stay as they are. */
 export async function applyDelta(old, delta, options = {}) {
   const [before, change] = [await bytesOf(old), await bytesOf(delta)];
   await ready(options.wasm);
-  return call(options.name, () => apply(change, before));
+  return call(options.name, () => apply(change, before, options.most ?? MOST));
 }
 
 /** What stands in front of the segments of a snapshot. */
@@ -189,9 +192,11 @@ async function bring(publication, manifest, old, options, problems) {
   const chain = from === undefined ? undefined : chainOf(manifest, from);
   if (chain && chain.reduce((sum, delta) => sum + delta.bytes, 0) < manifest.snapshot.bytes) {
     try {
+      // One on the way may be longer than both, if hardly ever: then the snapshot is taken.
+      const most = Math.max(old.length, manifest.snapshot.bytes);
       const fetched = await Promise.all(chain.map((delta) => publication.item(delta)));
       await ready(options.wasm);
-      const bytes = fetched.reduce((file, delta, at) => call(chain[at].name, () => apply(delta, file)), old);
+      const bytes = fetched.reduce((file, delta, at) => call(chain[at].name, () => apply(delta, file, most)), old);
       const name = chain.at(-1).name;
       await refuseOthers(bytes, manifest, name);
       if (call(name, () => digest(bytes)) !== current.digest) {

@@ -65,6 +65,14 @@ test('what is damaged or belongs elsewhere is refused', async () => {
   assert.ok(Buffer.from(await applyDelta(new Response(old), new Blob([delta]))).equals(read('line-applied.bloom')));
 });
 
+test('a file that a delta makes has no more bytes than are allowed', async () => {
+  const [old, delta] = [read('line-old.bloom'), read('line.delta')];
+  const { length } = read('line-applied.bloom');
+  assert.equal((await applyDelta(old, delta, { most: length })).length, length);
+  const message = new RegExp(`leads to a file of ${length} bytes, and at most ${length - 1} are allowed`);
+  await assert.rejects(applyDelta(old, delta, { most: length - 1 }), { code: 'invalid', message });
+});
+
 test('answers without a body, or with one that is not read in parts', async () => {
   bloomfile('publish', '-q', made('line-new.bloom'), made('bodiless'));
   const manifest = read('bodiless/manifest.json');

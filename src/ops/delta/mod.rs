@@ -93,7 +93,12 @@ fn make_new<M: WriteMedium>(
 }
 
 /// Applies a delta whose bytes are in memory to a file whose bytes are, as
-/// [`DeltaOperation::apply`](crate::ops::DeltaOperation::apply): the bytes of the new file.
+/// [`DeltaOperation::apply`](crate::ops::DeltaOperation::apply): the bytes of the new file, of which
+/// there are at most `most`.
+///
+/// A delta of a few hundred bytes can lead to a file of any length: nothing in it tells of a journal but
+/// how long it is, and little of a new segment without keys. So memory for the file is taken when all of
+/// the delta was checked, and none if the file would be longer ([`Error::TooLong`]).
 ///
 /// ```
 /// # #[cfg(feature = "files")] {
@@ -109,16 +114,24 @@ fn make_new<M: WriteMedium>(
 /// DeltaOperation::new().make(at("old"), at("new"), at("delta"))?;
 ///
 /// let [old, delta] = ["old", "delta"].map(|name| std::fs::read(at(name)).unwrap());
-/// let new = apply_delta_bytes(delta, old)?;
+/// let new = apply_delta_bytes(delta, old, 1 << 20)?;
 /// assert!(Reader::from_bytes(&new)?.contains("sheep"));
 /// # }
 /// # Ok::<(), bloomfile::Error>(())
 /// ```
-pub fn apply_delta_bytes(delta: impl AsRef<[u8]>, old: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+pub fn apply_delta_bytes(
+    delta: impl AsRef<[u8]>,
+    old: impl AsRef<[u8]>,
+    most: u64,
+) -> Result<Vec<u8>> {
     let delta = DeltaFile::read(Box::new(Bytes(delta.as_ref())))?;
     let old = Source::all_of(Arc::new(Bytes(old.as_ref())), None)?;
     outline::refuse_other_version(&delta.header, &old)?;
     let slot = slot_of(&delta.header)?;
+    delta.chunks.check_all()?;
+    if slot.file_bytes > most {
+        return Err(Error::TooLong { bytes: slot.file_bytes, most });
+    }
     let medium = NewBytes::new(slot.file_bytes).map_err(Error::io("make room for the new file"))?;
     make_new(&delta, &old, slot, &medium, None)?;
     Ok(medium.into_bytes())
