@@ -8,6 +8,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::pages::Pages;
 use super::scan::split_on_all_cores;
 use crate::error::Result;
+use crate::format::counters_in_use;
 use crate::geometry::{CellKind, Geometry, LINE_BLOCK_CELLS, Layout, PAGE_BYTES};
 use crate::plan::{Crowding, crowded_from, load_of_zeros};
 
@@ -173,9 +174,7 @@ impl Blocks {
     fn ones(&self, word: u64) -> u32 {
         match self.cells {
             CellKind::Plain | CellKind::Sealed => word.count_ones(),
-            CellKind::Counting => {
-                ((word | word >> 1 | word >> 2 | word >> 3) & 0x1111_1111_1111_1111).count_ones()
-            }
+            CellKind::Counting => counters_in_use(word),
         }
     }
 }

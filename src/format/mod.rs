@@ -52,7 +52,9 @@ pub(crate) use superblock::{
     GROWING, JOURNAL_STEP, MAX_GENERATIONS, MAX_JOURNAL_BYTES, SEALED, SUPERBLOCK_BYTES, Shape,
     Superblock, journal_length, recognise,
 };
-pub(crate) use table::{ENTRY_BYTES, PageEntry, empty_table, encode_table, table_bytes};
+pub(crate) use table::{
+    ENTRY_BYTES, PageEntry, counters_in_use, empty_table, encode_table, table_bytes,
+};
 
 /// Where fields stand that are read without the rest, for files that cannot be decoded.
 pub(crate) mod offsets {

@@ -25,7 +25,7 @@ pub(crate) const fn table_bytes(pages: u64) -> u64 {
 }
 
 /// How many of a word's 4-bit counters are not zero.
-fn counters_in_use(word: u64) -> u32 {
+pub(crate) fn counters_in_use(word: u64) -> u32 {
     let halves = word | (word >> 1);
     ((halves | (halves >> 2)) & 0x1111_1111_1111_1111).count_ones()
 }

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use super::cache::Judged;
 use super::fetch::{Fetch, Fetched};
 use super::file::{RangeFile, Shared};
-use super::{Source, Step, Task};
+use super::{PAGES_AT_ONCE, Source, Step, Task};
 use crate::error::{Error, Result};
 use crate::file::Verdict;
 use crate::geometry::PAGE_BYTES;
 use crate::ops::{Comparer, Comparison, Folding};
-
-/// Pages that are compared at once, and that are read at once.
-const ROUND: u64 = 256;
 
 const PAGE: usize = PAGE_BYTES as usize;
 
@@ -108,7 +105,7 @@ impl Comparing {
         let geometry = self.comparer.as_ref().and_then(|comparer| comparer.geometry());
         // Files that cannot be compared are checked, the first and then the other.
         let pages = geometry.map_or(1, |geometry| geometry.pages());
-        self.pages = first..pages.min(first + ROUND);
+        self.pages = first..pages.min(first + PAGES_AT_ONCE);
         self.of = 0;
         self.plan();
         !self.pages.is_empty()
@@ -171,7 +168,7 @@ impl Task for Comparing {
                 self.fetch = None;
             }
             if let Some(range) = self.left.front_mut() {
-                let few = range.start..range.end.min(range.start + ROUND);
+                let few = range.start..range.end.min(range.start + PAGES_AT_ONCE);
                 range.start = few.end;
                 if range.is_empty() {
                     self.left.pop_front();

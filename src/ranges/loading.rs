@@ -7,7 +7,7 @@ use super::asking::Answer;
 use super::cache::{Judged, PageNumber};
 use super::fetch::{Fetch, Fetched};
 use super::file::Shared;
-use super::{Step, Task};
+use super::{PAGES_AT_ONCE, Step, Task};
 use crate::error::{Error, Result};
 use crate::file::PAGE_WORDS;
 use crate::geometry::PAGE_BYTES;
@@ -15,9 +15,6 @@ use crate::hash::Hasher;
 use crate::kernel::Cells;
 use crate::kernel::loose::pages_of;
 use crate::storage::{FileMap, Map};
-
-/// Pages that are read at once.
-const ROUND: u64 = 256;
 
 /// All pages of a file.
 pub(super) struct Held {
@@ -167,7 +164,7 @@ impl Task for Loading {
                 return Ok(Step::Done(()));
             };
             let pages = record.extent().data_bytes() / PAGE_BYTES;
-            let end = pages.min(page + ROUND);
+            let end = pages.min(page + PAGES_AT_ONCE);
             self.next = if end == pages { (segment + 1, 0) } else { (segment, end) };
             let wanted = (page..end).map(|page| (segment, page));
             self.fetch = Some(Fetch::new(Arc::clone(&self.shared), wanted));

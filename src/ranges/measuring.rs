@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use super::file::Shared;
 use super::pieces::Pieces;
-use super::{Step, Task};
+use super::{PAGES_AT_ONCE, Step, Task};
 use crate::error::Result;
 use crate::file::{Blocks, FilePages};
 use crate::geometry::{Layout, PAGE_BYTES};
 use crate::report::{BlockLoads, loads_from, sealed_loads};
-
-/// Pages that are read at once.
-const ROUND: u64 = 256;
 
 /// Counts the ones of every block; made by [`RangeFile::block_loads`](super::RangeFile::block_loads).
 pub struct Measuring {
@@ -64,7 +61,7 @@ impl Task for Measuring {
             } else {
                 let (blocks, extent) = (Blocks::new(&record.geometry), record.extent());
                 let pages = blocks.group_pages();
-                let end = blocks.groups().min(group + (ROUND / pages).max(1));
+                let end = blocks.groups().min(group + (PAGES_AT_ONCE / pages).max(1));
                 let start = extent.data() + group * pages * PAGE_BYTES;
                 let bytes = (end - group) * pages * PAGE_BYTES;
                 let needed = self.pieces.need_one(start..start + bytes);

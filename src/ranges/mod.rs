@@ -76,6 +76,9 @@ pub use verifying::Verifying;
 
 use crate::error::{Error, Result};
 
+/// Pages that a task reads at once where it goes through all of them: 1 MiB.
+const PAGES_AT_ONCE: u64 = 256;
+
 /// How far a [`Task`] got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<T> {

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use super::fetch::{Fetch, Fetched};
 use super::file::Shared;
-use super::{Step, Task};
+use super::{PAGES_AT_ONCE, Step, Task};
 use crate::error::Result;
 use crate::file::PageCheck;
 use crate::report::{Verification, verification_of};
-
-/// Pages that are read at once.
-const ROUND: u64 = 256;
 
 /// Checks every page of a file; made by [`RangeFile::verify`](super::RangeFile::verify).
 pub struct Verifying {
@@ -59,7 +56,7 @@ impl Verifying {
                 checks.iter_mut().for_each(PageCheck::sort);
                 return Ok(Step::Done(checks));
             };
-            let end = record.geometry.pages().min(page + ROUND);
+            let end = record.geometry.pages().min(page + PAGES_AT_ONCE);
             let wanted = (page..end).map(|page| (segment, page));
             self.fetch = Some(Fetch::new(Arc::clone(&self.shared), wanted));
             let last = end == record.geometry.pages();

@@ -13,7 +13,7 @@ use super::checkpoint::Frozen;
 use super::{Engine, lock};
 use crate::error::{Error, Result, memory};
 use crate::file::{JournalContents, PAGE_WORDS, Verdict};
-use crate::format::{PageEntry, Record, Slot};
+use crate::format::{PageEntry, Record, Slot, counters_in_use};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::storage::{Map, Medium, sabotage};
 
@@ -72,10 +72,7 @@ impl Effects {
             effect.flip(first + u64::from(changed.trailing_zeros()));
             changed &= changed - 1;
         }
-        let in_use = |word: u64| {
-            let halves = word | word >> 1;
-            ((halves | halves >> 2) & 0x1111_1111_1111_1111).count_ones().cast_signed()
-        };
+        let in_use = |word: u64| counters_in_use(word).cast_signed();
         effect.ones += in_use(after) - in_use(before);
     }
 
