@@ -17,7 +17,8 @@ const REPEATS: f64 = 1.02;
 const MARGIN: f64 = 1.01;
 
 /// Counts keys of which some may come again and again, to tell what capacity a filter of them needs:
-/// exactly up to 4,096, then about, in 64 KiB however many they are.
+/// exactly up to 4,096, then about, in 64 KiB however many they are. The first 4,096 take up to 72 KiB
+/// more, until there are others.
 ///
 /// ```
 /// use bloomfile::{hash::Hasher, plan::DistinctKeys};
@@ -33,8 +34,8 @@ pub struct DistinctKeys {
     keys: u64,
     /// HyperLogLog: each holds the longest run of leading zeros, and one, among its hashes.
     registers: Box<[u8]>,
-    /// All hashes, as long as they are few.
-    few: HashSet<u64>,
+    /// All hashes, as long as they are few; then none.
+    few: Option<HashSet<u64>>,
 }
 
 impl std::fmt::Debug for DistinctKeys {
@@ -53,14 +54,18 @@ impl Default for DistinctKeys {
 impl DistinctKeys {
     /// No keys so far.
     pub fn new() -> Self {
-        DistinctKeys { keys: 0, registers: vec![0; 1 << BITS].into(), few: HashSet::new() }
+        let few = Some(HashSet::new());
+        DistinctKeys { keys: 0, registers: vec![0; 1 << BITS].into(), few }
     }
 
     /// Counts a key, by its hash under any [`Hasher`](crate::hash::Hasher).
     pub fn add(&mut self, hash: u64) {
         self.keys += 1;
-        if self.few.len() <= EXACT {
-            self.few.insert(hash);
+        if let Some(few) = &mut self.few {
+            few.insert(hash);
+            if few.len() > EXACT {
+                self.few = None;
+            }
         }
         let register = &mut self.registers[(hash >> (64 - BITS)) as usize];
         // The bit behind the last one ends every run.
@@ -76,10 +81,11 @@ impl DistinctKeys {
     /// How many keys a filter of these is for: repeats take no room, and what an estimate may be short
     /// of is added.
     pub fn capacity(&self) -> u64 {
+        if let Some(few) = &self.few {
+            return few.len() as u64;
+        }
         let distinct = self.estimate();
-        if self.few.len() <= EXACT {
-            self.few.len() as u64
-        } else if distinct * REPEATS < self.keys as f64 {
+        if distinct * REPEATS < self.keys as f64 {
             (distinct * MARGIN).ceil() as u64
         } else {
             self.keys
@@ -88,8 +94,8 @@ impl DistinctKeys {
 
     /// The number of different keys, with a standard error of 0.4 % where it is not exact.
     pub fn estimate(&self) -> f64 {
-        if self.few.len() <= EXACT {
-            return self.few.len() as f64;
+        if let Some(few) = &self.few {
+            return few.len() as f64;
         }
         // The estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
         // (2017), which has no bias to be corrected.
@@ -152,6 +158,7 @@ mod tests {
                 (0..1 + next % 3).for_each(|_| distinct.add(hash));
                 next += 1;
             }
+            assert_eq!(distinct.few.is_some(), number <= EXACT as u64, "{number}");
             let estimate = distinct.estimate();
             let error = (estimate - number as f64).abs() / number.max(1) as f64;
             let most = if number <= EXACT as u64 { 0.0 } else { 0.015 };
