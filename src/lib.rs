@@ -118,7 +118,7 @@ pub use plan::Plan;
 pub use reader::{ReadOptions, Reader};
 #[cfg(feature = "files")]
 pub use {
-    builder::{Builder, Built},
+    builder::{Builder, Built, Spool},
     filter::Filter,
     options::Options,
 };

@@ -2,6 +2,7 @@
 
 mod bulk;
 pub(crate) mod sealed;
+mod spool;
 
 use crate::error::{Error, Result};
 use crate::file::{describe_pages, file_bytes, finish_file};
@@ -12,6 +13,8 @@ use crate::kernel::Cells;
 use crate::plan::Plan;
 use crate::storage::{FileMap, Map, Mapping, Medium, PendingFile, Target, Usage};
 use sealed::{Collector, write_pages};
+
+pub use spool::Spool;
 
 /// Fills a new file in bulk; made by [`Options::start_build`](crate::Options::start_build).
 ///

@@ -5,18 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bloomfile::hash::{Encoding, Hasher};
-use bloomfile::{Builder, Options};
+use bloomfile::{Builder, Options, Spool};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context};
 
 use crate::files::Files;
 use crate::functions::path;
 use crate::key::Form;
-use crate::spool::Spool;
 use crate::{Result, failed, flags};
 
 /// The rate where none is given, as for the command.
 const DEFAULT_RATE: f64 = 0.01;
+
+/// Bytes of hashes that are kept in memory; more are in the temporary folder.
+const IN_MEMORY: usize = 64 << 20;
+
+/// Hashes that are added at once.
+const BATCH: usize = 1 << 20;
 
 pub(crate) fn register(db: &Connection, files: &Arc<Files>) -> rusqlite::Result<()> {
     for arguments in 2..=4 {
@@ -71,8 +76,11 @@ impl Building {
         let counted = if sealed { options.clone() } else { options.clone().capacity(1) };
         let builder = counted.start_build(&path)?;
         let hasher = builder.hasher();
-        let keys =
-            if sealed { Keys::Sealed(Box::new(builder)) } else { Keys::Counted(Spool::new()) };
+        let keys = if sealed {
+            Keys::Sealed(Box::new(builder))
+        } else {
+            Keys::Counted(Spool::new(IN_MEMORY))
+        };
         Ok(Building { path, options, form, hasher, keys })
     }
 
@@ -83,7 +91,7 @@ impl Building {
         let Some(key) = self.form.key(context.get_raw(1))? else { return Ok(()) };
         let hash = self.hasher.hash(key.as_ref());
         match &mut self.keys {
-            Keys::Counted(spool) => spool.add(hash).map_err(unkept)?,
+            Keys::Counted(spool) => spool.add_hash(hash).map_err(unkept)?,
             Keys::Sealed(builder) => {
                 builder.add_hash(hash);
             }
@@ -96,9 +104,9 @@ impl Building {
         let builder = match self.keys {
             Keys::Sealed(builder) => *builder,
             Keys::Counted(spool) => {
-                let options = self.options.capacity(spool.keys.capacity().max(1));
+                let options = self.options.capacity(spool.keys().capacity().max(1));
                 let mut builder = options.start_build(&self.path)?;
-                let taken = spool.replay(|hashes| {
+                let taken = spool.replay(BATCH, |hashes| {
                     builder.add_hash_batch(hashes);
                 });
                 taken.map_err(unkept)?;

@@ -9,7 +9,6 @@ mod files;
 mod functions;
 mod info;
 mod key;
-mod spool;
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

@@ -1,14 +1,13 @@
 //! `bloomfile build`: a filter from keys, all at once.
 
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bloomfile::{Builder, Built, Options, geometry::Layout, hash::Hasher, plan::DistinctKeys};
+use bloomfile::{Builder, Built, Options, Spool, geometry::Layout, hash::Hasher};
 use clap::Args;
 use serde::Serialize;
-use tempfile::SpooledTempFile;
 
 use super::create::warn_of_plan;
 use super::part::{self, PartNumber};
@@ -97,8 +96,8 @@ const BYTES_PER_HASH: u64 = 64;
 /// Bytes of hashes that are kept in memory before all of them go to the temporary folder.
 const SPOOL_BYTES: usize = 1 << 21;
 
-/// Bytes of hashes that are written to the temporary folder, or read from there, at once.
-const SPOOL_BUFFER_BYTES: usize = 1 << 18;
+/// Hashes that come back from there at once, on their way to those that are added at once.
+const REPLAYED_AT_ONCE: usize = 1 << 15;
 
 /// The JSON form; described in `tools/json-output.md`.
 #[derive(Serialize)]
@@ -259,15 +258,16 @@ fn build_counted(
     // Everything that can be refused is refused before the keys are read: it takes a while to read a
     // long input, and then to learn that the target exists.
     let hasher = start(&options.clone().capacity(1), args)?.builder.hasher();
-    let mut spool = Spool::new(hasher);
-    keys::visit(sources, format, args.print.quiet, &mut spool)?;
-    let keys = spool.keys.keys();
+    let mut counting = Counting { hasher, spool: Spool::new(SPOOL_BYTES) };
+    keys::visit(sources, format, args.print.quiet, &mut counting)?;
+    let spool = counting.spool;
+    let keys = spool.keys().keys();
     if keys == 0 {
         return Err(no_key(args));
     }
-    let options = options.capacity(spool.keys.capacity());
+    let options = options.capacity(spool.keys().capacity());
     let mut sink = start(&options, args)?;
-    spool.replay(|hashes| sink.add(hashes))?;
+    spool.replay(REPLAYED_AT_ONCE, |hashes| sink.add(hashes)).map_err(not_kept)?;
     Ok((keys, sink.finish().0))
 }
 
@@ -326,51 +326,13 @@ impl Sink for BuildSink {
     }
 }
 
-/// Keeps hashes until their number is known: a few in memory, many in a nameless temporary file.
-struct Spool {
+/// Keeps the hashes of keys until their number is known.
+struct Counting {
     hasher: Hasher,
-    keys: DistinctKeys,
-    file: BufWriter<SpooledTempFile>,
+    spool: Spool,
 }
 
-impl Spool {
-    fn new(hasher: Hasher) -> Self {
-        let file = tempfile::spooled_tempfile(SPOOL_BYTES);
-        let file = BufWriter::with_capacity(SPOOL_BUFFER_BYTES, file);
-        Spool { hasher, keys: DistinctKeys::new(), file }
-    }
-
-    fn failed(error: io::Error) -> Failure {
-        Failure::about(
-            text::path(&std::env::temp_dir()),
-            format!(
-                "cannot keep the keys' hashes aside: {error}; set {TEMPORARY_FOLDER} to another \
-                 folder, or give --capacity"
-            ),
-        )
-    }
-
-    /// Gives back all hashes, in order.
-    fn replay(self, mut take: impl FnMut(&[u64])) -> Result<()> {
-        let mut file = self.file.into_inner().map_err(|error| Self::failed(error.into_error()))?;
-        file.rewind().map_err(Self::failed)?;
-        let mut bytes = vec![0; SPOOL_BUFFER_BYTES];
-        let mut hashes = Vec::with_capacity(bytes.len() / size_of::<u64>());
-        let mut left = self.keys.keys() * size_of::<u64>() as u64;
-        while left > 0 {
-            let length = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let bytes = &mut bytes[..length];
-            file.read_exact(bytes).map_err(Self::failed)?;
-            hashes.clear();
-            hashes.extend(bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)));
-            take(&hashes);
-            left -= length as u64;
-        }
-        Ok(())
-    }
-}
-
-impl Sink for Spool {
+impl Sink for Counting {
     type Output = Vec<u64>;
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
@@ -378,10 +340,18 @@ impl Sink for Spool {
     }
 
     fn accept(&mut self, hashes: Vec<u64>) -> Result<ControlFlow<()>> {
-        for hash in &hashes {
-            self.file.write_all(&hash.to_le_bytes()).map_err(Self::failed)?;
-            self.keys.add(*hash);
-        }
+        let mut hashes = hashes.into_iter();
+        hashes.try_for_each(|hash| self.spool.add_hash(hash)).map_err(not_kept)?;
         Ok(ControlFlow::Continue(()))
     }
+}
+
+fn not_kept(error: io::Error) -> Failure {
+    Failure::about(
+        text::path(&std::env::temp_dir()),
+        format!(
+            "cannot keep the keys' hashes aside: {error}; set {TEMPORARY_FOLDER} to another folder, \
+             or give --capacity"
+        ),
+    )
 }
