@@ -105,7 +105,9 @@ pub(crate) fn wait_until<'a, T>(
     (guard, timeout.timed_out())
 }
 
-/// Where interleavings are tested the time has come as soon as other threads took some steps.
+/// Where interleavings are tested the wait ends after any number of steps of other threads, because the
+/// time has come or before it: for no reason, as waits on a condition may. It ends without being woken,
+/// which the time would see to, so that no order of steps waits for ever.
 #[cfg(shuttle)]
 pub(crate) fn wait_until<'a, T>(
     _: &Condvar,
@@ -113,9 +115,12 @@ pub(crate) fn wait_until<'a, T>(
     guard: MutexGuard<'a, T>,
     _: Instant,
 ) -> (MutexGuard<'a, T>, bool) {
+    use shuttle::rand::Rng as _;
+
     drop(guard);
-    (0..1000).for_each(|_| yield_now());
-    (lock(mutex), true)
+    let mut choices = shuttle::rand::thread_rng();
+    (0..choices.gen_range(0..1000)).for_each(|_| yield_now());
+    (lock(mutex), choices.gen_bool(0.5))
 }
 
 /// The stripe of this thread.
