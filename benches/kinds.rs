@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --bench kinds` writes `benches/KINDS.md`; it takes more than an hour, nearly all of it to
 //! fill files of 1 GiB, 8 GiB of memory and of disk. A size of the plain filter given as an argument, in
-//! KiB, is measured alone (16384 in two minutes), and nothing is written. Files are made in the folder that `BLOOMFILE_BENCH_DIR` names, or a temporary
-//! one.
+//! KiB, is measured alone (16384 in two minutes), and nothing is written. Files are made in the folder
+//! that `BLOOMFILE_BENCH_DIR` names, or a temporary one.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
@@ -19,7 +19,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bloomfile::{CellKind, Filter, Options, Plan, Reader, report::inspect};
+use bloomfile::{
+    CellKind, Filter, Options, Plan, Reader,
+    report::{Inspection, inspect},
+};
 use cuckoofilter::CuckooFilter;
 use measure::{Race, mix, together};
 
@@ -39,6 +42,8 @@ const DURABLE: u64 = 10_000;
 const HEAD: &str = "# The kinds of filters beside the plain one
 
 Made by `cargo bench --bench kinds`. Nanoseconds per hash in the best round, by the thread's own clock, each kind with as many keys as the plain filter of the size named is for, at a rate of 1 %; in brackets how many times as long as the plain one. \"Add\" and \"remove\" are of new keys in a filter that is full but for them; \"durable\" is with a sync after every 10,000 keys, by the clock on the wall.
+
+\"Touch\" reads one word of a line of each segment, and does nothing else: what a look-up that says \"no\" has to wait for, as every segment has to be asked. \"Touch ahead\" asks for the lines 64 keys before, as batches do. A plain filter needs one line, one of ten segments ten.
 ";
 
 /// A hash of a set.
@@ -80,6 +85,8 @@ fn fill(filter: &Filter, keys: u64) {
 struct Figures {
     name: &'static str,
     segments: usize,
+    /// Reading one word of a line of each segment: singly, and asked for ahead.
+    touch: [f64; 2],
     bits_per_key: f64,
     rate: f64,
     times: Vec<f64>,
@@ -144,16 +151,61 @@ fn measure_kind(name: &'static str, options: &Options, keys: u64, path: &Path) -
     let mut times: Vec<f64> = (0..3).map(|contender| race.best(contender)).collect();
     times.extend([add, add_batch, remove, durable]);
     let inspection = inspect(path).unwrap();
+    let touch = touch(path, &inspection, &absent);
     let bytes: u64 = inspection.segments.iter().map(|segment| segment.data_bytes).sum();
     let figures = Figures {
         name,
         segments: reader.segments(),
+        touch,
         bits_per_key: 8.0 * bytes as f64 / keys as f64,
         rate: wrong as f64 / ASKED as f64,
         times,
     };
     std::fs::remove_file(path).unwrap();
     figures
+}
+
+/// What it takes to read one word of a line of each segment for each hash: singly, and with the lines
+/// asked for some hashes ahead.
+fn touch(path: &Path, inspection: &Inspection, hashes: &[u64]) -> [f64; 2] {
+    const AHEAD: usize = 64;
+    let file = std::fs::File::open(path).unwrap();
+    // SAFETY: nothing else has the file, which stays as it is.
+    let map = unsafe { memmap2::Mmap::map(&file).unwrap() };
+    let segments: Vec<(usize, u64)> = inspection
+        .segments
+        .iter()
+        .map(|segment| ((segment.offset + segment.table_bytes) as usize, segment.data_bytes / 64))
+        .collect();
+    let lines = |hash: u64| {
+        let line = move |lines: u64| ((u128::from(hash) * u128::from(lines)) >> 64) as usize;
+        segments.iter().map(move |&(start, lines)| start + 64 * line(lines))
+    };
+    let read = |hash| lines(hash).map(|at| usize::from(map[at])).sum::<usize>();
+    let mut race = Race::new(hashes.len());
+    for _ in 0..race.rounds() {
+        race.time(0, || hashes.iter().map(|&hash| read(hash)).sum());
+        race.time(1, || {
+            let each = hashes.iter().enumerate().map(|(at, &hash)| {
+                let later = hashes[(at + AHEAD).min(hashes.len() - 1)];
+                lines(later).for_each(|at| prefetch(&map[at]));
+                read(hash)
+            });
+            each.sum()
+        });
+    }
+    [0, 1].map(|contender| race.best(contender))
+}
+
+fn prefetch(byte: &u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: asks for memory that is there, and changes nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::hint::black_box(byte);
 }
 
 /// How many times as many keys two threads add to counters as one, and take out.
@@ -207,6 +259,7 @@ fn measure_cuckoo(keys: u64) -> Figures {
     Figures {
         name: "cuckoofilter 0.5, in memory",
         segments: 1,
+        touch: [f64::NAN; 2],
         bits_per_key: 8.0 * filter.memory_usage() as f64 / keys as f64,
         rate: wrong as f64 / ASKED as f64,
         times: vec![absent, present, f64::NAN, add, f64::NAN, remove, f64::NAN],
@@ -223,12 +276,12 @@ fn measure(bytes: u64, folder: &Path) -> String {
     }
     all.push(measure_cuckoo(keys));
     let mut table = format!(
-        "\n## {} MiB, {keys} keys\n\n| kind | segments | bits per key | measured rate | {} |\n|{}\n",
+        "\n## {} MiB, {keys} keys\n\n| kind | segments | bits per key | measured rate | {} | touch | touch ahead |\n|{}\n",
         bytes >> 20,
         WORKS.join(" | "),
-        "---|".repeat(4 + WORKS.len())
+        "---|".repeat(6 + WORKS.len())
     );
-    for Figures { name, segments, bits_per_key, rate, times } in &all {
+    for Figures { name, segments, touch, bits_per_key, rate, times } in &all {
         let _ =
             write!(table, "| {name} | {segments} | {bits_per_key:.2} | {:.3} % |", 100.0 * rate);
         // A removal is held against an add.
@@ -239,6 +292,10 @@ fn measure(bytes: u64, folder: &Path) -> String {
             } else {
                 write!(table, " {time:.1} ({:.2}) |", time / plain)
             };
+        }
+        for time in touch {
+            let _ =
+                if time.is_nan() { write!(table, " – |") } else { write!(table, " {time:.1} |") };
         }
         table.push('\n');
     }
