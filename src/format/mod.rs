@@ -7,6 +7,8 @@
 #[cfg(feature = "digest")]
 #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "what makes deltas"))]
 mod delta;
+#[cfg(feature = "files")]
+mod doubts;
 mod fields;
 mod journal;
 mod metadata;
@@ -26,6 +28,8 @@ pub(crate) use delta::{
     CHUNK_HEAD_BYTES, CHUNK_PAGES, ChunkHead, DeltaForm, DeltaHeader, FIRST_BYTES, NewSegment,
     apply_chunk,
 };
+#[cfg(feature = "files")]
+pub(crate) use doubts::Doubts;
 pub(crate) use fields::{
     COUNTING_RECORD_FIELDS, ENTRY_FIELDS, Field, Form, RECORD_FIELDS, SEGMENT_FIELDS, SLOT_FIELDS,
     SUPERBLOCK_FIELDS, with_ends,

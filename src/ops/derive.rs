@@ -1,5 +1,6 @@
 //! New files from old ones: union, intersection, fold.
 
+use std::borrow::Borrow;
 use std::path::Path;
 
 use super::compatible::common_geometry;
@@ -9,8 +10,8 @@ use super::source::Source;
 use super::stream::{Listener, Progress, Rule, combine};
 use super::{fold, provenance};
 use crate::error::{Error, Result};
-use crate::file::{finish_file, write_pages};
-use crate::format::{Shape, Superblock, first_extent, journal_length};
+use crate::file::{finish_slot, first_slot, write_pages};
+use crate::format::{Doubts, Shape, Superblock, first_extent, journal_length};
 use crate::geometry::{CellKind, Geometry};
 use crate::plan::Plan;
 use crate::storage::{PendingFile, Target};
@@ -257,7 +258,10 @@ impl<'a> SetOperation<'a> {
         let plan = Plan::exact(geometry, capacity);
         let keys = counted.keys(&geometry);
         let adds = adds(&sources, rule, keys.value);
-        let (superblock, slot) = finish_file(&medium, superblock, &plan, metadata, adds, true)?;
+        let mut slot = first_slot(&superblock, &plan, metadata);
+        slot.segments[0].adds = adds;
+        slot.set_doubts(doubts(&sources, rule, extent.pages));
+        let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
         let inputs = sources.iter().zip(factors);
         let inputs = inputs.map(|(source, factor)| summary(source, factor));
         let inputs = inputs.collect::<Result<_>>()?;
@@ -317,6 +321,19 @@ fn adds(sources: &[Source<'_>], rule: Rule, keys: f64) -> u64 {
             (keys.round() as u64).min(most.unwrap_or(u64::MAX))
         }
     }
+}
+
+/// The doubts of a result with this many pages, whose inputs have all been read: a page that lacks cells
+/// in one input lacks them in the result.
+pub(super) fn doubts<'a, I: Borrow<Source<'a>>>(sources: &[I], rule: Rule, pages: u64) -> Doubts {
+    let each = || sources.iter().map(|source| source.borrow().doubts());
+    let sum = each().fold(Doubts::default(), Doubts::with);
+    let repaired = match rule {
+        Rule::Union => sum.repaired,
+        // What was filled in one is as it is in the others.
+        Rule::Intersection => each().map(|doubts| doubts.repaired).min().unwrap_or(0),
+    };
+    Doubts { repaired, ..sum }.within(pages)
 }
 
 /// The adds of a union that holds about this number of keys: at least `least`, and no more than `most` if

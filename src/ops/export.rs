@@ -7,8 +7,7 @@ use super::derive::SetOperation;
 use super::provenance;
 use super::source::{PAGE, Source};
 use crate::error::{Error, Result};
-use crate::file::write_pages;
-use crate::file::{finish_file, split_on_all_cores};
+use crate::file::{finish_slot, first_slot, split_on_all_cores, write_pages};
 use crate::format::{PageEntry, Superblock, WhenFull, first_extent};
 use crate::geometry::CellKind;
 use crate::plan::Occupancy;
@@ -79,8 +78,10 @@ impl SetOperation<'_> {
         let capacity = Some(superblock.capacity).filter(|&capacity| capacity != 0);
         let plan = Plan::exact(geometry, capacity);
         let keys = counted.keys(&geometry);
-        let (superblock, slot) =
-            finish_file(&medium, superblock, &plan, metadata, source.adds(), true)?;
+        let mut slot = first_slot(&superblock, &plan, metadata);
+        slot.segments[0].adds = source.adds();
+        slot.set_doubts(source.doubts().within(extent.pages));
+        let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
         let inputs = vec![summary(source, 1)?];
         // The result may replace it, and not every system replaces a file that is open.
         drop(sources);

@@ -48,6 +48,8 @@ pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Resu
     // Twice over the input: the filter must not change before all of it is known to be sound.
     combine(geometry, &sources, Rule::Union, None, |_, _, _| Ok(()))?;
     let pages_unverified = source.unverified();
+    let taken_in = source.doubts().within(geometry.pages());
+    engine.set_doubts(|doubts| doubts.with(taken_in));
     let state = Mutex::new((Occupancy::new(geometry), 0));
     combine(geometry, &sources, Rule::Union, None, |first, bytes, _| {
         let changes = engine.or_pages(first, bytes)?;

@@ -3,7 +3,7 @@
 
 use super::compatible::{factor, key_name};
 use super::derivation::{Derivation, InputSummary, Made, summary};
-use super::derive::{SetOperation, largest, sum, union_adds};
+use super::derive::{SetOperation, doubts, largest, sum, union_adds};
 use super::provenance;
 use super::source::Source;
 use super::stream::{Rule, combine};
@@ -82,7 +82,10 @@ impl SetOperation<'_> {
         }
         let heads: Vec<&Source<'_>> = files.iter().map(|file| &file[0]).collect();
         let metadata = provenance::metadata(&operation, &heads, &vec![1; heads.len()])?;
-        let slot = new_slot(records, end, metadata);
+        let pages = records.iter().map(|record| record.geometry.pages()).sum();
+        let mut slot = new_slot(records, end, metadata);
+        let sources: Vec<&Source<'_>> = files.iter().flatten().collect();
+        slot.set_doubts(doubts(&sources, Rule::Union, pages));
         let (superblock, slot) = finish_slot(&medium, superblock, slot, true)?;
         let inputs = files.iter().map(|file| file_summary(file, &groups));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;

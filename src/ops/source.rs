@@ -15,7 +15,7 @@ use crate::file::{
     read_table_part, recheck_pages,
 };
 #[cfg(feature = "files")]
-use crate::format::Metadata;
+use crate::format::{Doubts, Metadata};
 use crate::format::{PageEntry, SegmentRecord, Shape, Superblock};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::Occupancy;
@@ -213,6 +213,17 @@ impl<'a> Source<'a> {
         self.unverified.load(Ordering::Relaxed)
     }
 
+    /// Pages in doubt: those that the file's slot counts, told by its first segment, and those that
+    /// were found in this one since the source was made.
+    #[cfg(feature = "files")]
+    pub(super) fn doubts(&self) -> Doubts {
+        let counted = match self.index {
+            0 => self.snapshot.loaded.slot.doubts(),
+            _ => Doubts::default(),
+        };
+        counted.with(Doubts { unverifiable: self.unverified(), repaired: 0 })
+    }
+
     /// What may be believed of the pages, by the headers that were read when the source was made.
     fn judge(&self) -> PageJudge<'_> {
         let Snapshot { loaded, journal, .. } = &*self.snapshot;
@@ -237,7 +248,11 @@ impl<'a> Source<'a> {
             return Ok(self.tabled().clone());
         }
         let sources = std::slice::from_ref(self);
-        combine(self.geometry(), sources, Rule::Union, None, |_, _, _| Ok(()))
+        let found = self.unverified();
+        let counted = combine(self.geometry(), sources, Rule::Union, None, |_, _, _| Ok(()));
+        // The pages will be read once more, and found again.
+        self.unverified.store(found, Ordering::Relaxed);
+        counted
     }
 
     /// The pages, as the file has them.

@@ -194,12 +194,15 @@ impl<M: Medium> Engine<M> {
         Ok(())
     }
 
-    /// Takes a slot that was written for the committed one; metadata may have been set since.
+    /// Takes a slot that was written for the committed one; metadata and the numbers of doubtful pages
+    /// may have been set since.
     fn keep(&self, slot: &Slot) {
         let mut committed = lock(&self.committed);
         let metadata = std::mem::take(&mut committed.slot.metadata);
-        let changed = metadata != slot.metadata;
-        let slot = Slot { metadata, ..slot.clone() };
+        let doubts = committed.slot.doubts();
+        let changed = metadata != slot.metadata || doubts != slot.doubts();
+        let mut slot = Slot { metadata, ..slot.clone() };
+        slot.set_doubts(doubts);
         *committed = Committed { slot, changed, frozen_adds: 0 };
         self.segments.all().for_each(|segment| segment.keys.forget_frozen());
     }

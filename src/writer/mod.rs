@@ -65,7 +65,7 @@ use stats::Counters;
 /// What the last slot said.
 pub(crate) struct Committed {
     pub(crate) slot: Slot,
-    /// Metadata differ from those of the last slot written.
+    /// Metadata or doubts differ from those of the last slot written.
     changed: bool,
     /// Adds before the boundary of a checkpoint that is under way.
     frozen_adds: u64,

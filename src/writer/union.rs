@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use byteorder::{ByteOrder, LittleEndian as Le};
 
-use super::Engine;
+use super::{Engine, lock};
 use crate::error::Result;
 use crate::file::PAGE_WORDS;
+use crate::format::Doubts;
 use crate::geometry::PAGE_BYTES;
 use crate::storage::{Map, Medium, sabotage};
 use crate::sync::stripe_of_thread;
@@ -56,6 +57,16 @@ impl<M: Medium> Engine<M> {
             change.set += (bits & !old).count_ones();
         }
         change
+    }
+
+    /// Sets what the slot tells of doubtful pages, by what it tells now; durable with the next
+    /// checkpoint. It has to be set before bits of such pages come in, or a crash between the two
+    /// would leave the bits without the doubts.
+    pub(crate) fn set_doubts(&self, of: impl FnOnce(Doubts) -> Doubts) {
+        let mut committed = lock(&self.committed);
+        let before = committed.slot.doubts();
+        committed.slot.set_doubts(of(before));
+        committed.changed |= committed.slot.doubts() != before;
     }
 
     /// Counts keys that came as bits among the adds.

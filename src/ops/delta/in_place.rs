@@ -8,7 +8,7 @@ use super::read::DeltaFile;
 use super::{DeltaSummary, page_bytes};
 use crate::error::{Error, Result};
 use crate::file::{PAGE_WORDS, has_stray_bits, split_on_all_cores};
-use crate::format::{CHUNK_PAGES, DeltaHeader, Superblock, apply_chunk};
+use crate::format::{CHUNK_PAGES, DeltaHeader, Doubts, Superblock, apply_chunk};
 use crate::geometry::{CellKind, Geometry};
 use crate::ops::digest::{ContentHasher, Digest, GroupDigest, digest_groups};
 use crate::ops::source::PAGE;
@@ -40,7 +40,17 @@ pub(crate) fn apply_in_place<M: Medium>(engine: &Engine<M>, path: &Path) -> Resu
     if !sabotage!(engine.medium(), DeltaBeforeSync) {
         engine.sync(None)?;
     }
+    // Until all cells are there, what was in doubt here is so, and what is in doubt in the new file may
+    // come at any time.
+    let theirs =
+        Doubts { unverifiable: header.unverifiable_pages, repaired: header.repaired_pages };
+    engine.set_doubts(|own| Doubts {
+        unverifiable: own.unverifiable.max(theirs.unverifiable),
+        repaired: own.repaired.max(theirs.repaired),
+    });
     task.set_cells().map_err(blame)?;
+    // From here on its contents are those of the new file, as their digest told.
+    engine.set_doubts(|_| theirs);
     engine.count_adds(header.new[0].record.adds.saturating_sub(engine.adds()));
     // The slot of a checkpoint that was under way would tell the metadata before the cells are there.
     if !sabotage!(engine.medium(), DeltaMetadataEarly) {
