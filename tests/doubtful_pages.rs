@@ -10,7 +10,7 @@ use std::path::Path;
 use bloomfile::{
     CellKind, Filter, Options, Reader,
     ops::{self, SetOperation},
-    report::{inspect, verify},
+    report::{Verification, inspect, verify},
 };
 use support::power_cut;
 use tempfile::TempDir;
@@ -64,6 +64,32 @@ fn repaired(path: &Path, options: &Options) {
 fn doubts(path: impl AsRef<Path>) -> (u64, u64) {
     let inspection = inspect(path).unwrap();
     (inspection.unverifiable_pages, inspection.repaired_pages)
+}
+
+#[test]
+fn f94_a_page_that_a_recovery_kept_keeps_its_file_from_being_called_sound() {
+    let folder = folder();
+    let path = folder.path().join("a");
+    cut(&path, &options());
+    let found: Verification = verify(&path).unwrap();
+    assert_eq!((found.pages_unverifiable.len(), found.pages_kept_unverified), (1, 0));
+    assert!(!found.is_sound() && !found.is_as_written());
+
+    ops::recover(&path).unwrap().unwrap();
+    for session in 0..3 {
+        let found = verify(&path).unwrap();
+        assert_eq!((found.pages_exact, found.pages_kept_unverified), (found.pages, 1), "{session}");
+        assert!(!found.is_sound() && found.is_as_written(), "{session}");
+        let filter = Filter::open(&path).unwrap();
+        filter.add(format!("later {session}")).unwrap();
+        filter.close().unwrap();
+    }
+
+    // A repair in place of the recovery loses no cell: the page answers "maybe".
+    cut(&folder.path().join("b"), &options());
+    ops::repair(folder.path().join("b")).unwrap();
+    assert!(verify(folder.path().join("b")).unwrap().is_sound());
+    assert_eq!(doubts(folder.path().join("b")), (0, 1));
 }
 
 #[test]
@@ -145,6 +171,7 @@ fn f94_and_f99_an_open_filter_takes_doubtful_pages_in_with_their_number() {
     }
     filter.close().unwrap();
     assert_eq!(doubts(at("live")), (2, 2));
+    assert!(!verify(at("live")).unwrap().is_sound());
 }
 
 #[cfg(feature = "digest")]

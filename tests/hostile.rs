@@ -156,7 +156,7 @@ impl Subject {
             assert_eq!(check(error), read, "{what:?}: inspect");
         }
         if takes_turn(2) {
-            let sound = verify(&self.path).is_ok_and(|verification| verification.is_sound());
+            let sound = verify(&self.path).is_ok_and(|verification| verification.is_as_written());
             assert_eq!(sound, verified != Verdict::Refused, "{what:?}: verify");
         }
         let before = std::fs::read(&self.path).unwrap();

@@ -32,6 +32,11 @@ pub struct Verification {
     pub pages_busy: Vec<u64>,
     /// Pages that hold something else than what was written.
     pub pages_damaged: Vec<u64>,
+    /// Pages that recoveries kept, and that operations took from files that were not closed, although
+    /// they could not be verified; of this file and of those that it was made of, as its headers count
+    /// them. Which ones they are is not known any more: their checksums were computed of what they held
+    /// then. No repair makes the number fall; a file that is built again from the keys does not have it.
+    pub pages_kept_unverified: u64,
     /// Records in the journal that recovery will replay: an add each, or in a counting file the
     /// change of one counter.
     pub journal_records: u64,
@@ -52,8 +57,14 @@ impl Verification {
         self.pages_busy.extend(numbered(&check.busy));
     }
 
-    /// Whether the file is sound: every page is exactly what was written.
+    /// Whether the file is sound: every page is exactly what was written, and none was kept although it
+    /// [could not be verified](Self::pages_kept_unverified).
     pub fn is_sound(&self) -> bool {
+        self.is_as_written() && self.pages_kept_unverified == 0
+    }
+
+    /// Whether every page is exactly what was written, by an add or by a recovery.
+    pub fn is_as_written(&self) -> bool {
         self.pages_damaged.is_empty()
             && self.pages_unverifiable.is_empty()
             && self.pages_busy.is_empty()
@@ -113,6 +124,7 @@ pub(crate) fn verification_of(snapshot: &Snapshot, checks: &[PageCheck]) -> Veri
         pages_unverifiable: Vec::new(),
         pages_busy: Vec::new(),
         pages_damaged: Vec::new(),
+        pages_kept_unverified: loaded.slot.unverifiable_pages,
         journal_records: replayed.map_or(0, |journal| journal.keys),
         journal_missing: replayed.map_or(0, |journal| journal.missing),
     };

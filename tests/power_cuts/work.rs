@@ -152,12 +152,12 @@ fn check_counts(task: &Task, filter: &Filter) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A file that was closed has nothing that cannot be verified.
+/// A file that was closed has nothing that cannot be verified now.
 fn close_and_verify(filter: Filter, task: &Task) -> Result<(), Wrong> {
     filter.close().map_err(failed("close"))?;
     let verification = verify(task.file()).map_err(failed("verify after close"))?;
-    if !verification.is_sound() {
-        return Err(format!("not sound after close: {verification:?}"));
+    if !verification.is_as_written() {
+        return Err(format!("not as written after close: {verification:?}"));
     }
     Ok(())
 }

@@ -758,7 +758,8 @@ int bloomfile_inspect(const char *path,
                       char **out);
 
 /**
- * Checks a whole file: 1 if every page is what was written, and 0 if not. `out`, unless it is NULL, gets
+ * Checks a whole file: 1 if every page is what was written, and 0 if not, or if recoveries kept pages
+ * that they could not verify (`pages_kept_unverified`). `out`, unless it is NULL, gets
  * what was found, as JSON: the fields of `verification` of `bloomfile verify --json`.
  * bloomfile_string_free frees the text. Damaged headers are BLOOMFILE_ERROR_DAMAGED.
  */

@@ -100,6 +100,8 @@ export interface Verification {
   pages_damaged: number[];
   pages_unverifiable: number[];
   pages_busy: number[];
+  /** Kept by recoveries that could not verify them: while it is not 0, the file is not sound. */
+  pages_kept_unverified: Count;
   journal_records: Count;
   journal_missing: Count;
 }

@@ -176,13 +176,17 @@ async function verify() {
     if (file === current) $('progress').hidden = true;
   }
   const { pages, pages_damaged: damaged, pages_unverifiable: doubtful } = verification;
+  const { health, unverifiable_pages } = current.inspect();
+  const kept = Number(unverifiable_pages);
   const [kind, what] = damaged.length
     ? ['bad', `Damaged: ${count(damaged.length)} of ${plural(pages, 'page')} are not what was written, the first is page ${count(damaged[0])}. Keys that fall on them cannot be answered. Restore the file from a copy, or run “bloomfile repair”.`]
     : doubtful.length
       ? ['warn', `${count(doubtful.length)} of ${plural(pages, 'page')} hold more than checksums and journal explain.`]
+      : kept
+      ? ['warn', `${plural(kept, 'page')} kept by a recovery, not verifiable then; since then all are as written.`]
       : ['good', pages === 1 ? 'Its page is as written.' : `All ${plural(pages, 'page')} are as written.`];
   $('health').className = `note ${kind}`;
-  $('health-text').textContent = `${what} ${MEANING[current.inspect().health]}`;
+  $('health-text').textContent = `${what} ${MEANING[health]}`;
   await map();
 }
 

@@ -188,7 +188,7 @@ fn warn_of_input(path: &Path, input: &InputSummary) {
             path,
             format_args!(
                 "{} with bits that its checksums and journal do not explain, of keys that had \
-                 not been synced: they are in the result",
+                 not been synced, or of damage: they are in the result, which is not called sound",
                 units::counted(input.pages_unverified, "page")
             ),
         );

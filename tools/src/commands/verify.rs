@@ -19,9 +19,11 @@ use crate::{output, text, units};
 With --expect each file must also have the contents that the digest stands for: the one that inspect
 --digest shows, the same for the same keys and options.
 
+A file with pages that could not be verified after a power cut is not called sound, before it is
+recovered or after: until it is built again from its keys, or restored from a copy.
+
 Exit status: 0 when every file is sound, 1 when one is damaged or has another digest than the one
-expected, 2 when one could not be judged, or has pages that cannot be verified after a power cut, and
-none is damaged.
+expected, 2 when one could not be judged, or has such pages, and none is damaged.
 
 Examples:
   bloomfile verify seen.bloom
@@ -54,7 +56,7 @@ enum Verdict {
     Damaged,
     /// Sound, and not what was expected.
     Different,
-    /// Damage cannot be told from keys that were not synced.
+    /// Damage cannot, or could not, be told from keys that were not synced.
     Unverifiable,
     Unknown,
 }
@@ -118,13 +120,16 @@ fn judge(path: &Path, expected: Option<&Digest>) -> FileOutput {
         Ok(found) if !found.pages_busy.is_empty() => {
             (Verdict::Unknown, Some(busy(&found)), Some(found))
         }
-        Ok(found) if !found.is_sound() => {
+        Ok(found) if !found.is_as_written() => {
             (Verdict::Unverifiable, Some(unverifiable(&found)), Some(found))
         }
+        Ok(found) if !found.is_sound() => (Verdict::Unverifiable, Some(kept(&found)), Some(found)),
         Ok(found) => (Verdict::Sound, None, Some(found)),
     };
     let mut digest = None;
-    if let Some(expected) = expected.filter(|_| verdict == Verdict::Sound) {
+    // What recoveries kept has a digest that can be told from others.
+    let has_digest = verification.as_ref().is_some_and(Verification::is_as_written);
+    if let Some(expected) = expected.filter(|_| has_digest) {
         match bloomfile::ops::digest(path) {
             Ok(found) => {
                 if found != *expected {
@@ -143,17 +148,19 @@ fn say(path: &Path, judged: &FileOutput) -> Result<()> {
     let FileOutput { verdict, reason, digest, verification, .. } = judged;
     let file = text::path(path);
     let reason = reason.as_deref().unwrap_or_default();
+    let expected = if digest.is_some() { "; the digest is the one expected" } else { "" };
     match verdict {
         Verdict::Damaged => output::line(format_args!("{file}: damaged: {reason}")),
         Verdict::Different => output::line(format_args!("{file}: not what was expected: {reason}")),
-        Verdict::Unverifiable => output::line(format_args!("{file}: not verifiable: {reason}")),
+        Verdict::Unverifiable => {
+            output::line(format_args!("{file}: not verifiable: {reason}{expected}"))
+        }
         Verdict::Unknown => {
             output::note(Failure::about(file, reason));
             Ok(())
         }
         Verdict::Sound => {
             let details = verification.as_ref().map(soundness).unwrap_or_default();
-            let expected = if digest.is_some() { "; the digest is the one expected" } else { "" };
             output::line(format_args!("{file}: sound: {details}{expected}"))
         }
     }
@@ -184,6 +191,17 @@ fn unverifiable(found: &Verification) -> String {
         if pages.len() == 1 { "holds" } else { "hold" },
         units::page_names(pages),
         found.health.meaning(),
+    )
+}
+
+/// What is left to say of pages that were not verifiable, once a writer took what they held.
+fn kept(found: &Verification) -> String {
+    format!(
+        "{} kept by a recovery, or taken from another file, not verifiable then: keys that were \
+         added and not synced, or damage (to be sure, build it again from the keys, or restore it \
+         from a copy); now {}",
+        units::counted(found.pages_kept_unverified, "page"),
+        soundness(found),
     )
 }
 

@@ -158,6 +158,30 @@ fn a_crash_is_told_from_damage() {
         ),
     );
     assert_eq!(sandbox.read("a.bloom"), before);
+    // The next writer keeps what the page holds, and gives it a checksum: that stays known.
+    sandbox.write("kept.bloom", &before);
+    sandbox.run("add -q kept.bloom horse").is(0, "", "");
+    let told = "not verifiable: 1 page kept by a recovery, or taken from another file, not verifiable \
+                then: keys that were added and not synced, or damage (to be sure, build it again from \
+                the keys, or restore it from a copy); now 7 pages as written";
+    sandbox.run("verify kept.bloom").is(2, &format!("kept.bloom: {told}\n"), "");
+    let verified = sandbox.run("verify --json kept.bloom").out;
+    assert!(verified.contains("\"verdict\": \"unverifiable\""), "{verified}");
+    assert!(verified.contains("\"pages_kept_unverified\": 1"), "{verified}");
+    // So does what is made of it. Its contents are those that they are expected to be all the same.
+    sandbox.run("compact -qo merged.bloom kept.bloom").is(0, "", "");
+    let digest = sandbox.run("inspect --digest --json kept.bloom").out;
+    let digest: serde_json::Value = serde_json::from_str(&digest).unwrap();
+    let digest = digest["digest"].as_str().unwrap();
+    sandbox.run(&format!("verify merged.bloom --expect {digest}")).is(
+        2,
+        &format!("merged.bloom: {told}; the digest is the one expected\n"),
+        "",
+    );
+    let ran = sandbox.run("merge -o again.bloom a.bloom a.bloom");
+    let warning = "of keys that had not been synced, or of damage: they are in the result, which is \
+                   not called sound";
+    assert!(ran.err.contains(warning), "{ran:?}");
     sandbox.run("repair --force a.bloom").is(
         0,
         "a.bloom: repaired: it never answers \"no\" wrongly, but \"maybe\" more often than before

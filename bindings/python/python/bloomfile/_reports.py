@@ -137,6 +137,7 @@ class Verification(Report):
     pages_unverifiable: List[int]
     pages_busy: List[int]
     pages_damaged: List[int]
+    pages_kept_unverified: int
     journal_records: int
     journal_missing: int
     sound: bool

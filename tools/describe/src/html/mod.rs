@@ -236,6 +236,10 @@ impl Report {
                     format!("{} of {} are not verifiable", units::count(some), units::count(all)),
                 )
             }
+            Some(Ok(found)) if found.pages_kept_unverified > 0 => (
+                "warn",
+                "as they were written, some by a recovery that could not verify them".into(),
+            ),
             Some(Ok(found)) if found.pages == 1 => ("good", "the only one is as written".into()),
             Some(Ok(found)) => {
                 ("good", format!("all {} are as written", units::count(found.pages)))
