@@ -2,6 +2,7 @@
 
 mod background;
 mod batch;
+mod close;
 #[cfg(feature = "digest")]
 mod delta;
 mod figures;
@@ -20,7 +21,7 @@ use crate::geometry::{CellKind, Geometry};
 use crate::hash::{Hasher, Key};
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
-use crate::storage::{FileMedium, Medium, open_for_writing};
+use crate::storage::{FileMedium, open_for_writing};
 use crate::writer::{Background, Engine};
 
 /// A filter file opened for reading and writing.
@@ -272,29 +273,6 @@ impl Filter {
         self.engine.checkpoint().map_err(|error| self.blame(error))
     }
 
-    /// Closes the file in good order: a checkpoint after which any program may take it.
-    ///
-    /// Dropping the filter does the same but cannot tell of an error.
-    pub fn close(mut self) -> Result<()> {
-        self.closed = true;
-        self.end().map_err(|error| self.blame(error))
-    }
-
-    /// Closes the file, and waits until no other thread has it.
-    fn end(&mut self) -> Result<()> {
-        let closed = self.engine.close();
-        self.background = None;
-        // The thread that held it at a fork is not in the child, and never lets go of it.
-        if self.engine.medium().is_forked() {
-            return closed;
-        }
-        // The background may be about to let go of it.
-        while Arc::strong_count(&self.engine) > 1 {
-            std::thread::yield_now();
-        }
-        closed
-    }
-
     /// Takes a key out of a counting filter.
     ///
     /// A key that is certainly not in gives [`Error::NotPresent`] and changes nothing. Taking out a
@@ -433,15 +411,5 @@ impl Filter {
     /// Whether an earlier write or sync failed, so that this handle changes nothing any more.
     pub fn is_poisoned(&self) -> bool {
         self.engine.is_poisoned()
-    }
-}
-
-impl Drop for Filter {
-    fn drop(&mut self) {
-        if !self.closed && !self.engine.is_poisoned() {
-            // There is no caller to tell; the file stays recoverable whatever happens here. In a
-            // forked child this does nothing: the file is the parent's.
-            let _ = self.end();
-        }
     }
 }

@@ -79,6 +79,7 @@ struct AddOutput {
     skipped: u64,
     mark: Option<u64>,
     unfinished: bool,
+    pages_unverified: u64,
 }
 
 pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
@@ -97,6 +98,7 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
         unsynced: 0,
         keys: 0,
         new: 0,
+        pages_unverified: 0,
     };
     let mut session = Interruptible::new(session, end_early)?;
 
@@ -135,19 +137,32 @@ pub(super) fn run(args: AddArgs) -> Result<ExitCode> {
             skipped,
             mark,
             unfinished,
+            pages_unverified: session.pages_unverified,
         })?;
     } else {
         let mark = mark.map(|mark| format!("; mark {mark}"));
         output::line(format_args!(
-            "{}: {}{keys} read{}{}{}",
+            "{}: {}{keys} read{}{}{}{}",
             text::path(&args.file),
             skipped_note(skipped),
             news(session.keys, session.new),
             mark.unwrap_or_default(),
             unfinished_note(unfinished, &format),
+            unverified_note(session.pages_unverified),
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the journal was full, or there is none: damage that came to these pages while they were
+/// added to would not be known.
+fn unverified_note(pages: u64) -> String {
+    match pages {
+        0 => String::new(),
+        pages => {
+            format!("; {} with a new checksum that no records prove", units::counted(pages, "page"))
+        }
+    }
 }
 
 /// Warns when the segment of a file that takes the adds holds more keys than it was made for; says
@@ -200,6 +215,8 @@ struct Session {
     keys: u64,
     /// Those that changed it.
     new: u64,
+    /// Pages that got a new checksum without proof that they were what the old one says.
+    pages_unverified: u64,
 }
 
 impl Session {
@@ -285,7 +302,8 @@ impl Session {
             _ => (None, Ok(())),
         };
         let failed = Failure::file(&self.path);
-        marked.and_then(|()| filter.close()).map_err(&failed)?;
+        self.pages_unverified =
+            marked.and_then(|()| filter.close_and_count_unverified()).map_err(&failed)?;
         Ok(mark)
     }
 

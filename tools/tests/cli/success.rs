@@ -121,12 +121,23 @@ fn build_and_add_warn_of_too_many_keys() {
         "a.bloom: 1,000 keys read: all new; 20 KiB\n",
         &format!("bloomfile: a.bloom: {warning}"),
     );
-    sandbox.run("create -q b.bloom --capacity 100 --fpr 1e-9").is(0, "", "");
+    let create = "create -qf b.bloom --capacity 100 --fpr 1e-9 --journal";
+    sandbox.run(&format!("{create} 1M")).is(0, "", "");
     sandbox.run_with("add b.bloom", numbers(1000)).is(
         0,
         "b.bloom: 1,000 keys read: all new\n",
         &format!("bloomfile: b.bloom: {warning}"),
     );
+    // Without records nothing tells which of a page's bits are new.
+    sandbox.run(&format!("{create} 0")).is(0, "", "");
+    let ran = sandbox.run_with("add b.bloom", numbers(50));
+    let told = "b.bloom: 50 keys read: all new; 1 page with a new checksum that no records prove\n";
+    assert_eq!(ran.out, told);
+    for (expected, keys) in [(1, 100), (0, 100)] {
+        let ran = sandbox.run_with("add --json b.bloom", numbers(keys));
+        let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(json["pages_unverified"], expected, "{}", ran.out);
+    }
     sandbox.run("add -q b.bloom x").is(0, "", "");
 }
 
