@@ -45,8 +45,8 @@ impl Unkept {
     }
 
     /// A new folder for what is needed in between.
-    pub(crate) fn folder_in(folder: &Path) -> io::Result<Self> {
-        let make = || tempfile::Builder::new().prefix(".bloomfile").tempdir_in(folder);
+    pub(crate) fn folder_in(folder: &Path, prefix: &str) -> io::Result<Self> {
+        let make = || tempfile::Builder::new().prefix(prefix).tempdir_in(folder);
         let (made, listed) = Listed::make(make, |made| made.path())?;
         Ok(Unkept { path: made.keep(), listed: Some(listed) })
     }

@@ -1,5 +1,6 @@
 //! `bloomfile pull`: a published filter, and what changed in it since.
 
+mod between;
 mod manifest;
 
 use std::path::{Path, PathBuf};
@@ -13,11 +14,11 @@ use serde::Serialize;
 use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
-use crate::pending::Unkept;
 use crate::publication::{
     Delta, Downloads, Manifest, PUBLISHED, Source, Trouble, Verifier, head_of,
 };
 use crate::{output, text, units};
+use between::Between;
 use manifest::{Known, MANIFESTS, PAUSE, fetch_manifest};
 
 #[derive(Args, Debug)]
@@ -93,6 +94,7 @@ struct Local {
 pub(super) fn run(args: &PullArgs) -> Result<ExitCode> {
     let verifier = args.verify_key.as_deref().map(Verifier::new).transpose()?;
     let source = Source::open(&args.source)?;
+    between::remove_abandoned(folder_of(&args.file));
     let mut last = None;
     let Some(every) = args.every else { return pull(args, &source, verifier.as_ref(), &mut last) };
     loop {
@@ -270,17 +272,14 @@ fn follow(
             return Err(fail(Failure::about(text::key(delta.item.name.as_bytes()), reason)));
         }
     }
-    let folder = match args.file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(&args.file);
     let unusable =
         |error| fail(Failure::about(text::path(folder), format!("cannot be written: {error}")));
-    let between = Unkept::folder_in(folder).map_err(unusable)?;
+    let between = Between::new(folder).map_err(unusable)?;
     let mut old = args.file.clone();
     for (number, path) in fetched.iter().enumerate() {
         let last = number + 1 == fetched.len();
-        let new = if last { args.file.clone() } else { between.path().join(number.to_string()) };
+        let new = if last { args.file.clone() } else { between.version(number) };
         let applied = with_progress(args.print.quiet, |operation| {
             operation.replace(true).apply(path, &old, &new)
         });
@@ -298,6 +297,14 @@ fn follow(
         old = new;
     }
     Ok(())
+}
+
+/// The folder that a file is in.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 /// Whether the file that is there is to blame, so that a snapshot helps.

@@ -1,6 +1,6 @@
 //! Publishing in a folder and pulling from it.
 
-#[cfg(feature = "sign")]
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -250,4 +250,66 @@ fn sources_that_are_not_reached() {
             }
         }
     }
+}
+
+/// The folders for the versions between two that are there.
+fn folders_between(host: &Host) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(host.path("")).unwrap().map(|entry| entry.unwrap());
+    let prefix = ".bloomfile-pull";
+    entries
+        .filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Pulls, and sends a signal as soon as there is a folder for the versions between. Tells whether that
+/// ended it: it may have been done already.
+fn stop(host: &Host, signal: &str, status: Option<i32>) -> bool {
+    std::fs::copy(host.path("first"), host.path("pulled.bloom")).unwrap();
+    let mut child = host.command("pull -q site pulled.bloom").spawn().unwrap();
+    while folders_between(host).is_empty() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let id = child.id().to_string();
+    let _ = Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap();
+    let ended = child.wait().unwrap().code();
+    assert!(ended == Some(0) || ended == status, "{signal}: {ended:?}");
+    ended == status
+}
+
+#[test]
+fn a_pull_that_is_interrupted_leaves_no_folder_and_one_that_is_killed_until_the_next() {
+    let host = Host::new();
+    host.publish();
+    host.run("pull -q site pulled.bloom").ends(0);
+    std::fs::copy(host.path("pulled.bloom"), host.path("first")).unwrap();
+    host.publish_more(12);
+    for (signal, status) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+        let stopped = (0..50).any(|_| {
+            let stopped = stop(&host, signal, Some(status));
+            assert_eq!(folders_between(&host), [] as [PathBuf; 0], "{signal}");
+            stopped
+        });
+        assert!(stopped, "{signal}: it was never in time");
+    }
+    let left = (0..50).any(|_| stop(&host, "KILL", None) && !folders_between(&host).is_empty());
+    assert!(left, "it was never in time");
+    host.run("pull -q site pulled.bloom").ends(0);
+    host.is_current();
+
+    // What another pull uses stays, and what is none of a pull's.
+    let [used, empty, other] =
+        ["used", "empty", "other"].map(|name| host.path(&format!(".bloomfile-pull-{name}")));
+    for folder in [&used, &empty, &other] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    std::fs::write(other.join("file"), "").unwrap();
+    std::fs::write(used.join("0"), "").unwrap();
+    let lock = std::fs::File::create(used.join("lock")).unwrap();
+    lock.lock().unwrap();
+    host.run("pull -q site pulled.bloom").ends(1);
+    assert!(used.join("0").exists() && other.join("file").exists() && !empty.exists());
+    drop(lock);
+    host.run("pull -q site pulled.bloom").ends(1);
+    assert!(!used.exists() && other.exists());
 }
