@@ -123,3 +123,38 @@ fn f88_new_files_hold_no_records() {
     taken.close().unwrap();
     assert_eq!(words_left(&folder.at("taken")), 0);
 }
+
+/// What a rotating file dropped last is still in it (README, "What a file tells a stranger"), until the
+/// region is needed again. A clean copy does not have it.
+#[test]
+fn f28_a_generation_that_was_dropped_stays_until_its_region_is_taken() {
+    let folder = Folder::new();
+    let path = folder.at("rotating");
+    let options = Options::new().geometry(Geometry::line(8, 600).unwrap()).generations(2);
+    options.create(&path).unwrap().close().unwrap();
+    let open = || Filter::open(&path).unwrap();
+    let filter = open();
+    add(&filter, 0..600);
+    filter.checkpoint().unwrap();
+    let start = data_start(&path);
+    let line = std::fs::read(&path).unwrap()[start..start + 64].to_vec();
+    assert!(line.iter().any(|&byte| byte != 0));
+    filter.rotate().unwrap();
+    filter.rotate().unwrap();
+    filter.close().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let found = (0..600u64).filter(|key| reader.contains(key.to_le_bytes())).count();
+    assert_eq!(found, 0, "it was dropped");
+    let has_line = |path: &Path| std::fs::read(path).unwrap().windows(64).any(|at| at == line);
+    assert!(has_line(&path), "its bits are there");
+    #[cfg(feature = "digest")]
+    {
+        let copy = folder.at("copy");
+        bloomfile::ops::DeltaOperation::new().clean_copy(&path, &copy, 0, |_| ()).unwrap();
+        assert!(!has_line(&copy), "a copy has them");
+    }
+    let filter = open();
+    filter.rotate().unwrap();
+    filter.close().unwrap();
+    assert!(!has_line(&path), "the next generation took the region");
+}
