@@ -86,8 +86,9 @@ fn limited(sandbox: &Sandbox, limits: &str, line: &str) -> Ran {
     }
 }
 
-/// Commands of every kind, with what they make.
-const COMMANDS: [&str; 19] = [
+/// Every command, with what it makes.
+pub(crate) const COMMANDS: [&str; 37] = [
+    "plan -n 1M -p 1%",
     "create n.bloom -n 1M -p 1%",
     "create n.bloom -n 1M -p 1% --grow",
     "build n.bloom keys",
@@ -107,7 +108,30 @@ const COMMANDS: [&str; 19] = [
     "merge -o n.bloom a.bloom a.bloom",
     "export -o n.bloom c.bloom",
     "bench -n 1000 a.bloom",
+    "build --sealed n.bloom keys",
+    "build --part 1/2 -n 400k -p 1% n.part keys",
+    "join -o n.bloom one.part two.part",
+    "intersect -o n.bloom a.bloom a.bloom",
+    "shrink -o n.bloom s.bloom --factor 2",
+    "compact -o n.bloom a.bloom",
+    "delta v.bloom new.bloom -o n.delta",
+    "apply v.delta v.bloom -o n.bloom",
+    "apply --in-place v.delta v.bloom",
+    "publish new.bloom site",
+    "pull source v.bloom",
+    "pull source n.bloom",
+    "repair damaged.bloom",
+    "keygen n.key",
+    "man --out pages -f",
+    "man",
+    "completions bash",
 ];
+
+/// What commands change that the others of a test are to find as it was.
+const CHANGED: [&str; 2] = ["v.bloom", "damaged.bloom"];
+
+/// Where those are kept.
+const KEPT: &str = "kept";
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::with_filter();
@@ -119,7 +143,37 @@ fn sandbox() -> Sandbox {
     sandbox.run("create -q c.bloom -n 1000 -p 1% --kind counting").is(0, "", "");
     sandbox.run("add -q c.bloom --from few").is(0, "", "");
     sandbox.run("create -q r.bloom -n 1000 -p 1% --generations 3").is(0, "", "");
+    sandbox.run("create -q s.bloom --rows 4 --row-bits 8192 --layout rows").is(0, "", "");
+    for (name, part) in [("one", "1/2"), ("two", "2/2")] {
+        let line = format!("build -q --part {part} -n 1000 -p 1% {name}.part few");
+        sandbox.run(&line).is(0, "", "");
+    }
+    // A publication of three versions, with the first of them pulled, and what leads to the last.
+    sandbox.run("create -q new.bloom -n 100k -p 1%").is(0, "", "");
+    sandbox.run("publish -q new.bloom source").is(0, "", "");
+    sandbox.run("publish -q new.bloom site").is(0, "", "");
+    sandbox.run("pull -q source v.bloom").is(0, "", "");
+    for key in ["sheep", "cow"] {
+        sandbox.run(&format!("add -q new.bloom {key}")).is(0, "", "");
+        sandbox.run("publish -q new.bloom source").is(0, "", "");
+    }
+    sandbox.run("delta -q v.bloom new.bloom -o v.delta").is(0, "", "");
+    let mut damaged = sandbox.read("new.bloom");
+    *damaged.last_mut().unwrap() ^= 1;
+    sandbox.write("damaged.bloom", damaged);
+    std::fs::create_dir(sandbox.path("pages")).unwrap();
+    std::fs::create_dir(sandbox.path(KEPT)).unwrap();
+    for name in CHANGED {
+        std::fs::copy(sandbox.path(name), sandbox.path(KEPT).join(name)).unwrap();
+    }
     sandbox
+}
+
+/// The names in a sandbox without what a pull goes on from.
+fn names(sandbox: &Sandbox) -> Vec<String> {
+    let mut names = sandbox.names();
+    names.retain(|name| !(name.starts_with('.') && name.ends_with(".part")));
+    names
 }
 
 /// Asserts that a run under limits did all or nothing, said so, and left nothing behind.
@@ -130,15 +184,19 @@ fn ended_well(sandbox: &Sandbox, names: &[String], limits: &str, line: &str, ran
     assert!(!ran.err.contains("panicked"), "{what}");
     if ran.code == Some(2) {
         assert!(!ran.err.is_empty(), "{what}");
-        assert_eq!(sandbox.names(), names, "{what}");
+        assert_eq!(self::names(sandbox), names, "{what}");
     }
     for file in ["a.bloom", "c.bloom", "r.bloom"] {
         let verified = sandbox.run(&format!("verify {file}"));
         assert_eq!(verified.code, Some(0), "{what}: then {verified:?}");
     }
     sandbox.run_with("check -c a.bloom", numbers(1000)).is(0, "1000\n", "");
-    for made in ["n.bloom", "page"] {
+    for made in ["n.bloom", "n.part", "n.delta", "n.key", "page"] {
         let _ = std::fs::remove_file(sandbox.path(made));
+    }
+    // Written over, so that they stay those of the user that a test runs commands as.
+    for name in CHANGED {
+        std::fs::copy(sandbox.path(KEPT).join(name), sandbox.path(name)).unwrap();
     }
 }
 
@@ -146,7 +204,7 @@ fn ended_well(sandbox: &Sandbox, names: &[String], limits: &str, line: &str, ran
 #[test]
 fn a_limit_on_the_size_of_files() {
     let sandbox = sandbox();
-    let names = sandbox.names();
+    let names = names(&sandbox);
     let mut failed = 0;
     for blocks in [0, 1, 16, 1100] {
         for line in COMMANDS {
@@ -169,7 +227,7 @@ fn a_limit_on_the_size_of_files() {
 #[test]
 fn a_limit_on_memory() {
     let sandbox = sandbox();
-    let names = sandbox.names();
+    let names = names(&sandbox);
     let mut failed = 0;
     // With less than the first the program cannot even be loaded.
     let loads = |kilobytes: &u64| {
@@ -234,7 +292,7 @@ fn a_limit_on_threads() {
     assert!(status.unwrap().success());
     // Where the program cannot be reached by others, a copy can.
     std::fs::copy(BLOOMFILE, sandbox.path("program")).unwrap();
-    let names = sandbox.names();
+    let names = names(&sandbox);
     for line in COMMANDS {
         for threads in [1, 2] {
             let script = format!("ulimit -u {threads} || exit 99; exec ./program {line}");
