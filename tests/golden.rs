@@ -327,3 +327,42 @@ fn write_missing_golden_files() {
         }
     }
 }
+
+/// What other tests write into journals are records that writers write: each record of a file that
+/// a crash left comes out of what it says.
+#[test]
+fn f72_the_records_of_crashed_files_are_made_again() {
+    // Of each file, the changes that are in its journal, and its syncs.
+    for (name, changes, syncs) in [
+        ("crashed", 30, 1),
+        ("crashed-checkpoint", 50, 3),
+        ("crashed-counting", 10, 1),
+        ("crashed-growing", 30, 1),
+    ] {
+        let bytes = std::fs::read(path_of(name)).unwrap();
+        let journal = Journal::of(&bytes, newest_slot(&bytes));
+        let mut found = [0; 3];
+        for index in 0..journal.records() {
+            let record = &bytes[journal.offset(index)..][..journal.record_bytes];
+            let again = |note: bool| {
+                let mut again = record.to_vec();
+                let last = again.len() - 8;
+                let mask = read(record, last, 8) & journal.mask();
+                write(&mut again, last, 8, mask);
+                journal.fix(index, &mut again, note);
+                again == record
+            };
+            let mask = read(record, journal.record_bytes - 8, 8) & journal.mask();
+            match (again(false), again(true)) {
+                (true, _) if mask != 0 => found[0] += 1,
+                (true, _) => found[1] += 1,
+                (_, true) => found[2] += 1,
+                _ => {}
+            }
+        }
+        println!("{name}: {found:?}");
+        assert_eq!(found[..2], [changes, syncs], "{name}");
+        // At least the link.
+        assert!(found[2] > 0, "{name}");
+    }
+}

@@ -74,11 +74,7 @@ fn mutate(input: &mut Input<'_>) -> Vec<u8> {
     let (slot, parts) = (newest_slot(base), parts(base));
     let part = parts[input.below(parts.len())];
     let other_slot = SLOTS[0] + SLOTS[1] - slot;
-    let journal = field("superblock", "journal_bytes");
-    let journal = read(base, journal.offset, journal.size) as usize;
-    // F-71: of a plain file, k of its newest segment.
-    let newest = parts[parts.len() - 1];
-    let mask_bits = if newest.cell_bits == 1 { newest.rows as u32 } else { 32 };
+    let records = Journal::of(base, slot).records();
     let fix = input.number(1);
     let end = input.number(1);
     while !input.0.is_empty() {
@@ -111,13 +107,18 @@ fn mutate(input: &mut Input<'_>) -> Vec<u8> {
                 bytes[at] ^= input.number(1) as u8;
             }
             // A record of the journal, its check made right, in a file that was not closed.
-            6 if journal > 0 => {
-                let index = input.below(journal / 16);
-                write(&mut bytes, JOURNAL + 16 * index, 8, input.number(8));
-                write(&mut bytes, JOURNAL + 16 * index + 8, 4, input.number(4));
-                fix_journal_record(&mut bytes, slot, index, mask_bits);
+            6 if records > 0 => {
+                let kind = input.number(1);
+                // Mostly where a writer would go on, and at the end of a half.
+                let index = match kind >> 4 & 3 {
+                    0 => input.below(records),
+                    1 => input.below(64).min(records - 1),
+                    2 => records / 2 + input.below(64).min(records / 2 - 1),
+                    _ => records / 2 * (1 + input.below(2)) - 1 - input.below(4),
+                };
+                put_record(&mut bytes, slot, index, kind, input);
             }
-            7 if journal > 0 => {
+            7 if records > 0 => {
                 let state = field("slot", "state");
                 write(&mut bytes, slot + state.offset, state.size, 2);
             }
@@ -145,6 +146,34 @@ fn mutate(input: &mut Input<'_>) -> Vec<u8> {
         _ => {}
     }
     bytes
+}
+
+/// Puts a valid record at a place of the journal; its `kind` says what of it comes from the input.
+fn put_record(bytes: &mut [u8], slot: usize, index: usize, kind: u64, input: &mut Input<'_>) {
+    let journal = Journal::of(bytes, slot);
+    // Another mutation may have changed what the headers say.
+    if index >= journal.records() {
+        return;
+    }
+    let (at, size) = (journal.offset(index), journal.record_bytes);
+    let Some(record) = bytes.get_mut(at..at + size) else { return };
+    if kind & 1 != 0 {
+        // Small numbers are marks, lengths and numbers of records.
+        write(record, 0, 8, input.number(if kind & 2 != 0 { 1 } else { 8 }));
+    }
+    if kind & 4 != 0 {
+        for word in (8..size).step_by(8) {
+            write(record, word, 8, input.number(8));
+        }
+    }
+    match kind >> 6 {
+        // No mask: a sync record.
+        1 => write(record, size - 8, 8, 0),
+        // The mask of an add or a removal in a counting file.
+        2 => write(record, size - 8, 8, 0x8000 | input.number(1) << 8 & 0x4000),
+        _ => {}
+    }
+    journal.fix(index, record, kind & 8 != 0);
 }
 
 /// Puts a value from the input, or one near the old, into a field.

@@ -250,19 +250,78 @@ pub(crate) fn fix_record_of(bytes: &mut [u8], part: Part) {
     }
 }
 
-/// Makes the check of a journal record right (F-72), for masks of `mask_bits` bits.
-pub(crate) fn fix_journal_record(bytes: &mut [u8], slot: usize, index: usize, mask_bits: u32) {
-    let number = |name: &str| {
-        let field = field("slot", name);
-        read(bytes, slot + field.offset, field.size)
-    };
-    let key = mix(number("epoch").wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number("salt"));
-    let at = JOURNAL + 16 * index;
-    let (value, second) = (read(bytes, at, 8), read(bytes, at + 8, 8));
-    let mask = second & ((1 << mask_bits) - 1);
-    let place = (index as u64) << 32 | mask;
-    let check = (mix(mix(value ^ key).wrapping_add(place)) >> mask_bits).max(1);
-    write(bytes, at + 8, 8, mask | check << mask_bits);
+/// What the records of a journal are bound to (F-70 to F-72).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Journal {
+    half_bytes: usize,
+    /// Bytes of a record.
+    pub(crate) record_bytes: usize,
+    mask_bits: u32,
+    /// The keys of the epochs that the halves belong to: the slot's and the next one.
+    keys: [u64; 2],
+}
+
+impl Journal {
+    /// The journal of a file, as the slot at `slot` has it.
+    pub(crate) fn of(bytes: &[u8], slot: usize) -> Self {
+        let number = |structure: &str, start: usize, name: &str| {
+            let field = field(structure, name);
+            read(bytes, start + field.offset, field.size)
+        };
+        let counting = number("superblock", SUPERBLOCK, "cell_bits") == 4;
+        // A damaged slot says anything.
+        let newest = number("slot", slot, "segment_count").clamp(1, 32) as usize - 1;
+        let rows = number("segment", slot + SEGMENT_RECORDS + 64 * newest, "rows");
+        let epoch = number("slot", slot, "epoch");
+        let key = |epoch: u64, salt: u64| mix(epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
+        let mut keys = [
+            key(epoch, number("slot", slot, "salt")),
+            key(epoch.wrapping_add(1), number("slot", slot, "next_salt")),
+        ];
+        if epoch % 2 == 1 {
+            keys.reverse();
+        }
+        Journal {
+            half_bytes: number("superblock", SUPERBLOCK, "journal_bytes") as usize / 2,
+            record_bytes: if counting { 32 } else { 16 },
+            mask_bits: if counting { 16 } else { rows.clamp(1, 32) as u32 },
+            keys,
+        }
+    }
+
+    /// Records of both halves.
+    pub(crate) fn records(&self) -> usize {
+        2 * (self.half_bytes / self.record_bytes)
+    }
+
+    /// The bits of a record's last word that are its mask.
+    pub(crate) fn mask(&self) -> u64 {
+        (1 << self.mask_bits) - 1
+    }
+
+    /// Where a record starts in the file, by its number in both halves.
+    pub(crate) fn offset(&self, index: usize) -> usize {
+        let half = self.records() / 2;
+        JOURNAL + index / half * self.half_bytes + index % half * self.record_bytes
+    }
+
+    /// Makes the check of the record with this number in both halves right (F-72), as that of a note
+    /// if it is to be one, which has no mask.
+    pub(crate) fn fix(&self, index: usize, record: &mut [u8], note: bool) {
+        let half = self.records() / 2;
+        let key = self.keys[index / half];
+        let (key, mask_bits) = (if note { !key } else { key }, self.mask_bits);
+        let last = self.record_bytes - 8;
+        let mask = if note { 0 } else { read(record, last, 8) & self.mask() };
+        let mut mixed = mix(read(record, 0, 8) ^ key);
+        // Counters before the change.
+        for at in (8..last).step_by(8) {
+            mixed = mix(mixed ^ read(record, at, 8));
+        }
+        let place = ((index % half) as u64) << 32 | mask;
+        let check = (mix(mixed.wrapping_add(place)) >> mask_bits).max(1);
+        write(record, last, 8, mask | check << mask_bits);
+    }
 }
 
 /// mix of F-44.
