@@ -201,7 +201,8 @@ pub enum Error {
         if *lost { ": bits were lost" } else { "" }
     )]
     Damaged {
-        /// Number of damaged pages.
+        /// Number of damaged pages: of a file that another process has locked, those that were found
+        /// before it was refused.
         count: u64,
         /// Segment of the first one.
         segment: u32,

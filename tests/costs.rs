@@ -8,13 +8,15 @@ mod support;
 
 use std::fs::File;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use bloomfile::{
     Error, Filter, ReadOptions, Reader,
+    ops::SetOperation,
+    reader::Access,
     report::{Detail, explain, inspect, verify},
 };
 use support::*;
@@ -32,6 +34,11 @@ const BASE: u64 = 5 * PAGE as u64;
 /// The headers of a file with a line geometry of `pages` pages, as its last slot `state` says, and
 /// a CRC of its table.
 fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
+    headers_with(2 * PAGE as u64, pages, state, table_crc, 0)
+}
+
+/// As [`headers`], with a journal of this length and a sum of ones.
+fn headers_with(journal: u64, pages: u64, state: u64, table_crc: u64, ones: u64) -> Vec<u8> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/session.bloom");
     let mut bytes = std::fs::read(source).unwrap();
     bytes.truncate(JOURNAL);
@@ -39,20 +46,21 @@ fn headers(pages: u64, state: u64, table_crc: u64) -> Vec<u8> {
         let field = field(structure, name);
         write(bytes, start + field.offset, field.size, value);
     };
-    set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", 2 * PAGE as u64);
+    set(&mut bytes, SUPERBLOCK, "superblock", "journal_bytes", journal);
     let slot = newest_slot(&bytes);
     let record = slot + SEGMENT_RECORDS;
     let table_bytes = table_bytes(pages as usize) as u64;
-    let end = BASE + 2 * table_bytes + pages * PAGE as u64;
+    let base = JOURNAL as u64 + journal;
+    let end = base + 2 * table_bytes + pages * PAGE as u64;
     for (name, value) in [
         ("layout", 4),
         ("rows", 8),
         ("blocks", 64 * pages),
         ("row_cells", 64),
-        ("offset", BASE),
+        ("offset", base),
         ("table", 0),
         ("table_crc", table_crc),
-        ("ones", 0),
+        ("ones", ones),
     ] {
         set(&mut bytes, record, "segment", name, value);
     }
@@ -69,6 +77,41 @@ fn sparse(folder: &TempDir, state: u64) -> PathBuf {
     std::fs::write(&path, headers(PAGES, state, 0)).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(DATA + PAGES * PAGE as u64).unwrap();
+    path
+}
+
+/// A journal that takes a tenth of a second whenever it is read.
+const LONG_JOURNAL: u64 = 1 << 27;
+
+/// A file that a crash left, with a journal that is a hole, and with pages whose entries are all
+/// `entry`. Its data are a hole, or have one bit in each page.
+fn crashed(
+    folder: &TempDir,
+    journal_bytes: u64,
+    pages: u64,
+    entry: [u64; 2],
+    bits: bool,
+) -> PathBuf {
+    let path = folder.path().join("crashed");
+    let mut table = vec![0; table_bytes(pages as usize)];
+    for page in 0..pages as usize {
+        write(&mut table, 8 * page, 4, entry[0]);
+        write(&mut table, 8 * page + 4, 4, entry[1]);
+    }
+    let crc = crc32fast::hash(&table).into();
+    let bytes = headers_with(journal_bytes, pages, 2, crc, pages * entry[1]);
+    let file = File::create(&path).unwrap();
+    let put = |bytes: &[u8], offset: u64| file.write_all_at(bytes, offset).unwrap();
+    put(&bytes, 0);
+    let base = JOURNAL as u64 + journal_bytes;
+    put(&table, base);
+    let data = base + 2 * table.len() as u64;
+    file.set_len(data + pages * PAGE as u64).unwrap();
+    if bits {
+        (0..pages).for_each(|page| put(&[1], data + page * PAGE as u64));
+    }
+    let blocks = std::fs::metadata(&path).unwrap().blocks();
+    assert!(bits || blocks < 400, "{blocks} blocks");
     path
 }
 
@@ -117,6 +160,50 @@ fn f39_a_sparse_terabyte_is_refused_at_once() {
             assert!(ranges < 500, "{ranges} ranges");
         }
     }
+}
+
+/// Each page says that it has lost a bit, and nothing of the journal explains it.
+#[test]
+fn f39_many_damaged_pages_do_not_read_a_long_journal_each() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let pages = 10_000;
+    let path = crashed(&folder, LONG_JOURNAL, pages, [1, 1], false);
+    for locked in [false, true] {
+        // Any program that can read the file can take a lock (F-107).
+        let file = File::open(&path).unwrap();
+        if locked {
+            file.try_lock().unwrap();
+        }
+        let memory = || ReadOptions::new().access(Access::Memory);
+        let (of, damaged) = (path.clone(), pages);
+        let reader = soon("open in memory", move || memory().open(of)).unwrap();
+        assert_eq!(reader.stats().pages_damaged, damaged);
+        assert!(reader.contains(b"key"));
+        let of = path.clone();
+        let error = soon("strict open", move || ReadOptions::new().verify(true).open(of));
+        let error = error.map(drop).unwrap_err().into_cause();
+        assert!(matches!(error, Error::Damaged { page: 0, lost: true, .. }), "{error}");
+        let of = path.clone();
+        let found = soon("verify", move || verify(of)).unwrap();
+        assert_eq!(found.pages_damaged.len() as u64, damaged);
+    }
+    // Each of them is in a page of its own, most of the time.
+    let damaged = soon("many look-ups", move || {
+        let reader = Reader::open(&path).unwrap();
+        assert!((0..1000u32).all(|key| reader.contains(key.to_le_bytes())));
+        reader.stats().pages_damaged
+    });
+    assert!(damaged > 800, "{damaged}");
+}
+
+/// After a power cut a page may have more bits than are explained, which ends no operation.
+#[test]
+fn f39_many_pages_that_cannot_be_verified_do_not_read_a_long_journal_each() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = crashed(&folder, LONG_JOURNAL, 12_000, [0xc71c_0011, 0], true);
+    let (of, out) = (path.clone(), folder.path().join("merged"));
+    soon("merge", move || SetOperation::new().union(&[&of], out)).unwrap();
+    assert_eq!(verify(&path).unwrap().pages_unverifiable.len(), 12_000);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The journal is read once for each slot, and read on from where it was left for a page that it does
 //! not explain yet: a reader that meets many changed pages must not read all of a large journal for
-//! each.
+//! each. Once all of it was read while no writer had the file, it is not read again before a newer
+//! slot is there: a reader that meets many damaged pages must not do so either.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -47,6 +48,8 @@ pub(crate) struct PageChecker {
     keys: Keys,
     /// The journal was read under these slots.
     read: bool,
+    /// All of it was read after the writer of these slots had ended: nothing comes to it any more.
+    settled: bool,
 }
 
 /// The records of a plain file's journal that were read so far.
@@ -74,6 +77,7 @@ impl PageChecker {
             journal: JournalContents::default(),
             keys: Keys::default(),
             read: false,
+            settled: false,
         }
     }
 
@@ -116,8 +120,14 @@ impl PageChecker {
                 self.read_on(medium, false)?;
             }
             let mut verdict = self.judge_copy(medium, index, page, bytes, entry);
-            if verdict != Verdict::Exact && self.loaded.slot.state == State::Open {
+            let open = self.loaded.slot.state == State::Open;
+            if verdict != Verdict::Exact && open && !self.settled {
+                // The writer of these slots holds its lock until it ends (F-100), and another one
+                // writes a newer slot before any record. The slots were looked at before this, and
+                // are looked at once more below.
+                let ended = doubted && matches!(medium.is_locked(), Ok(false));
                 self.read_on(medium, doubted)?;
+                self.settled = ended;
                 verdict = self.judge_copy(medium, index, page, bytes, entry);
             }
             // A page that was cleared, or explained by another table, comes with another slot.

@@ -44,7 +44,9 @@ pub(crate) use load::{
 };
 pub(crate) use pages::{FilePages, PAGES_AT_ONCE, Pages};
 pub(crate) use replay::JournalContents;
-pub(crate) use scan::{PageCheck, check_pages, check_segment, recheck_pages, split_on_all_cores};
+pub(crate) use scan::{
+    PageCheck, check_pages, check_segment, check_segment_showing, recheck_pages, split_on_all_cores,
+};
 pub use snapshot::Health;
 pub(crate) use snapshot::{Headers, PAUSE, Snapshot, TRIES, TableCount, is_locked, retry_torn};
 

@@ -145,10 +145,24 @@ pub(crate) fn check_pages<P: Pages + ?Sized>(
 /// since, and changed them.
 pub(crate) fn check_segment<P: Pages + ?Sized>(
     medium: &dyn ReadMedium,
+    place: (&Loaded, usize),
+    journalled: Option<&JournalContents>,
+    live: bool,
+    pages: &P,
+) -> Result<PageCheck> {
+    check_segment_showing(medium, place, journalled, live, pages, false, |_, _| ())
+}
+
+/// As [`check_segment`]; shows each page that was read again, with what the journal says in it. With
+/// `until_damage`, pages behind the first damage that this finds may be missing in the result.
+pub(crate) fn check_segment_showing<P: Pages + ?Sized>(
+    medium: &dyn ReadMedium,
     (loaded, index): (&Loaded, usize),
     journalled: Option<&JournalContents>,
     live: bool,
     pages: &P,
+    until_damage: bool,
+    mut show: impl FnMut(u64, &[u8]),
 ) -> Result<PageCheck> {
     let Loaded { superblock, slot, .. } = loaded;
     let segment = &slot.segments[index];
@@ -164,9 +178,13 @@ pub(crate) fn check_segment<P: Pages + ?Sized>(
     }
     check = PageCheck { exact: check.exact, ..PageCheck::default() };
     for window in doubtful.chunk_by(|first, page| page / WINDOW == first / WINDOW) {
-        recheck_pages(medium, segment.offset, window, |page, _, verdict| {
+        recheck_pages(medium, segment.offset, window, |page, bytes, verdict| {
+            show(page, bytes);
             check.note(page, verdict);
         })?;
+        if until_damage && !check.damaged.is_empty() {
+            break;
+        }
     }
     check.sort();
     Ok(check)
@@ -178,8 +196,9 @@ const LIVE_TRIES: u32 = 500;
 const TORN_TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Most pages whose copies are held at once while a writer is changing them.
-pub(crate) const WINDOW: u64 = 1024;
+/// Most pages whose copies are held at once while a writer is changing them. For each window all of
+/// the journal is read, which any program can have done that locks a file with many damaged pages.
+pub(crate) const WINDOW: u64 = 4096;
 
 /// Judges pages, in ascending order and at most [`WINDOW`] apart, of a segment of a file that a
 /// writer may be changing, and hands each over with what the journal says in it.

@@ -200,12 +200,13 @@ impl Headers {
     /// so may any program that can read the file (F-107).
     pub(crate) fn read(medium: &dyn ReadMedium) -> Result<Self> {
         for _ in 0..JOURNAL_TRIES {
-            // Before the slots: no writer can then have come, recovered and gone in between.
-            let locked = is_locked(medium)?;
             let loaded = load(medium)?;
             if loaded.slot.state == State::Clean {
                 return Ok(Headers { loaded, health: Health::Clean, journal: None });
             }
+            // After the slots, and before they are looked at once more: the writer of an open slot
+            // that counts before and after this holds its lock in between, unless it has ended.
+            let locked = is_locked(medium)?;
             let read = || JournalContents::read(medium, &loaded.superblock, &loaded.slot);
             let mut journal = read()?;
             // A writer fills records while they are read, so that some seem to be missing in front of
@@ -234,4 +235,43 @@ impl Headers {
 /// Whether a writer has the file.
 pub(crate) fn is_locked(medium: &dyn ReadMedium) -> Result<bool> {
     medium.is_locked().map_err(Error::io("ask for a lock on the file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::storage::Bytes;
+
+    const CRASHED: Bytes<'_> = Bytes(include_bytes!("../../tests/golden/crashed.bloom"));
+
+    /// A file that a writer takes after a reader asked for the lock, if it did so before it read the
+    /// slots.
+    struct Taken(AtomicBool);
+
+    impl ReadMedium for Taken {
+        fn length(&self) -> io::Result<u64> {
+            CRASHED.length()
+        }
+
+        fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+            self.0.store(true, Ordering::Relaxed);
+            CRASHED.read_at(bytes, offset)
+        }
+
+        fn is_locked(&self) -> io::Result<bool> {
+            Ok(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    /// Who takes a file for crashed believes that its journal explains all there will be under its
+    /// slots.
+    #[test]
+    fn f107_a_writer_that_comes_while_headers_are_read_is_seen() {
+        let headers = Headers::read(&Taken(AtomicBool::new(false))).unwrap();
+        assert_eq!(headers.health, Health::Live);
+        assert_eq!(Headers::read(&CRASHED).unwrap().health, Health::Crashed);
+    }
 }

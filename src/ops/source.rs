@@ -12,7 +12,7 @@ use super::stream::{Rule, combine};
 use crate::error::{Error, Result};
 use crate::file::{
     FilePages, Health, PAGES_AT_ONCE, PageJudge, Pages, Snapshot, Verdict, check_segment,
-    read_table_part, recheck_pages,
+    read_table_part, recheck_pages, signature,
 };
 #[cfg(feature = "files")]
 use crate::format::{Doubts, Metadata};
@@ -323,7 +323,7 @@ impl<'a> Source<'a> {
         }
         let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut damaged, mut busy) = (None, false);
-        recheck_pages(&*self.medium, self.record().offset, pages, |page, bytes, verdict| {
+        let mut show = |page: u64, bytes: &[u8], verdict: Option<Verdict>| {
             match verdict {
                 Some(Verdict::Exact) => {}
                 Some(Verdict::Damaged { lost }) => damaged = damaged.or(Some((page, lost))),
@@ -334,14 +334,44 @@ impl<'a> Source<'a> {
                 None => busy = true,
             }
             take(page, bytes);
-        })
-        .map_err(|error| self.blame(error))?;
+        };
+        let settled = self.judge_settled(pages, &mut show)?;
+        let left = &pages[settled..];
+        recheck_pages(&*self.medium, self.record().offset, left, show)
+            .map_err(|error| self.blame(error))?;
         let Some((page, lost)) = damaged else {
             return if busy { Err(self.blame(Error::Busy)) } else { Ok(()) };
         };
         // The whole extent of the damage is worth a second look: it is what the user has to know.
         let one = Error::Damaged { count: 1, segment: self.index as u32, page, lost };
         Err(self.verify().err().unwrap_or_else(|| self.blame(one)))
+    }
+
+    /// Judges pages by the headers and the journal that were read when the source was made, as long as
+    /// these hold: until a slot is written, of a file that no writer had then. How many pages that
+    /// were; the journal need not be read for them.
+    fn judge_settled(
+        &self,
+        pages: &[u64],
+        show: &mut impl FnMut(u64, &[u8], Option<Verdict>),
+    ) -> Result<usize> {
+        if self.health() == Health::Live {
+            return Ok(0);
+        }
+        let (judge, file) = (self.judge(), self.file_pages());
+        let mut bytes = [0; PAGE];
+        for (settled, &page) in pages.iter().enumerate() {
+            let expected = self.entries(page..page + 1)?[0];
+            file.read(page, &mut bytes).map_err(|error| self.blame(error))?;
+            let now = signature(&*self.medium).map_err(|error| self.blame(error))?;
+            if now != self.snapshot.loaded.signature {
+                return Ok(settled);
+            }
+            let verdict = judge.judge(page, &bytes, expected);
+            judge.complete(page, &mut bytes);
+            show(page, &bytes, Some(verdict));
+        }
+        Ok(pages.len())
     }
 
     /// Reads every page; one that is damaged is an error.

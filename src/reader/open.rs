@@ -1,6 +1,6 @@
 //! What opening a file for reading takes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "files")]
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use super::watch::Watch;
 use super::{Access, ReadOptions, Reader};
 use crate::error::{Error, Result};
 use crate::file::{
-    FilePages, Health, Loaded, PAGE_WORDS, PageChecker, PageJudge, Pages, Segments, Snapshot,
-    Verdict, check_pages, copy_segment, load, read_table_part, segments, signature,
+    FilePages, Health, Loaded, PAGE_WORDS, PageChecker, Pages, Segments, Snapshot, Verdict,
+    check_segment_showing, copy_segment, load, segments,
 };
 #[cfg(feature = "files")]
 use crate::file::{JournalContents, PAUSE, map_segment, retry_torn};
 use crate::format::{Shape, region_count, region_places};
-use crate::geometry::PAGE_BYTES;
 use crate::hash::Hasher;
 use crate::storage::{Bytes, Map, ReadMedium};
 #[cfg(feature = "files")]
@@ -80,7 +79,7 @@ impl Reader {
             let must_be_sound = must_be_sound(&snapshot, options);
             let checked = nothing_checked(&snapshot.loaded);
             if must_be_sound || !options.trust {
-                check_all(medium, &snapshot, &copies, &checked, true)?;
+                check_all(medium, &snapshot, &copies, &checked, must_be_sound, true)?;
             }
             if let Some(journal) = &snapshot.journal {
                 for (segment, changes) in slot.segments.iter().zip(&journal.changes) {
@@ -132,7 +131,7 @@ impl Opened {
             checked = Some(nothing_checked(&snapshot.loaded));
         }
         if let Some(checked) = checked.as_ref().filter(|_| must_be_sound) {
-            check_all(medium, &snapshot, &segments, checked, false)?;
+            check_all(medium, &snapshot, &segments, checked, true, false)?;
             refuse_damage(&snapshot.loaded, checked)?;
         }
         for segment in segments.all() {
@@ -179,44 +178,49 @@ fn refuse_damage(loaded: &Loaded, checked: &CheckedPages) -> Result<()> {
 }
 
 /// Checks every page of `segments`, which may be copies of the file; of a copy, pages that had to be
-/// read again are brought up to date.
+/// read again are brought up to date. With `until_damage`, damage ends it.
 fn check_all(
     medium: &dyn ReadMedium,
     snapshot: &Snapshot,
     segments: &Segments,
     checked: &CheckedPages,
+    until_damage: bool,
     copies: bool,
 ) -> Result<()> {
-    let Loaded { superblock, slot, .. } = &*snapshot.loaded;
-    let mut checker = PageChecker::new(Arc::clone(&snapshot.loaded));
-    for (index, record) in slot.segments.iter().enumerate() {
+    let (journal, live) = (snapshot.journal.as_ref(), snapshot.health == Health::Live);
+    for (index, record) in snapshot.loaded.slot.segments.iter().enumerate() {
         let data = segments.get(record.region);
         let extent = record.extent();
         let file = FilePages::new(medium, index, extent);
         let pages: &dyn Pages = if copies { data.words() } else { &file };
-        // The table as a whole was right a moment ago; a writer may have begun another since.
-        let entries = |pages| read_table_part(medium, record, pages);
-        let journal = snapshot.journal.as_ref();
-        let judge = PageJudge::of(superblock, slot, index, journal, medium.boot_id());
-        let check = check_pages(pages, extent.pages, entries, judge)?;
-        // What headers and journal of a moment ago do not explain may be a writer's work since.
-        let doubtful: BTreeSet<u64> =
-            [check.damaged, check.unverifiable, check.busy].into_iter().flatten().collect();
-        for page in 0..extent.pages {
-            let mut verdict = Verdict::Exact;
-            if doubtful.contains(&page) {
-                let mut bytes = [0; PAGE_BYTES as usize];
-                let now = || signature(medium);
-                let read = |bytes: &mut [u8; PAGE_BYTES as usize]| file.read(page, bytes);
-                let judged = checker.judge(medium, now, record.offset, page, &mut bytes, read)?;
-                verdict = judged.unwrap_or(Verdict::Unverifiable);
-                if copies {
-                    for (at, word) in bytes.as_chunks().0.iter().enumerate() {
-                        data.store(page as usize * PAGE_WORDS + at, u64::from_le_bytes(*word));
-                    }
+        let place = (&*snapshot.loaded, index);
+        let renew = |page: u64, bytes: &[u8]| {
+            if copies {
+                for (at, word) in bytes.as_chunks().0.iter().enumerate() {
+                    data.store(page as usize * PAGE_WORDS + at, u64::from_le_bytes(*word));
                 }
             }
+        };
+        let check =
+            check_segment_showing(medium, place, journal, live, pages, until_damage, renew)?;
+        let exact = check.exact;
+        let lost: BTreeSet<u64> = check.lost.into_iter().collect();
+        let damaged = check.damaged.into_iter().map(|page| (page, Some(lost.contains(&page))));
+        let others = check.unverifiable.into_iter().chain(check.busy).map(|page| (page, None));
+        let doubtful: BTreeMap<u64, Option<bool>> = damaged.chain(others).collect();
+        // Not so if damage ended it, or a rotation took the segment away.
+        let all_judged = exact + doubtful.len() as u64 == extent.pages;
+        for page in 0..extent.pages {
+            let verdict = match doubtful.get(&page) {
+                None if all_judged => Verdict::Exact,
+                None => continue,
+                Some(None) => Verdict::Unverifiable,
+                Some(&Some(lost)) => Verdict::Damaged { lost },
+            };
             checked.note(record.region, page, verdict);
+        }
+        if until_damage && checked.is_damaged() {
+            break;
         }
     }
     Ok(())
