@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bloomfile::{
     Error, Filter, ReadOptions, Reader,
-    ops::SetOperation,
+    ops::{SetOperation, repair},
     reader::Access,
     report::{Detail, explain, inspect, verify},
 };
@@ -204,6 +204,30 @@ fn f39_many_pages_that_cannot_be_verified_do_not_read_a_long_journal_each() {
     let (of, out) = (path.clone(), folder.path().join("merged"));
     soon("merge", move || SetOperation::new().union(&[&of], out)).unwrap();
     assert_eq!(verify(&path).unwrap().pages_unverifiable.len(), 12_000);
+}
+
+/// A record near the end of a half says that five at its start were durable; these are not there.
+#[test]
+fn f39_what_is_missing_in_a_long_journal_is_not_searched_for_in_holes() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = crashed(&folder, 2 * LONG_JOURNAL, 3, [0xc71c_0011, 0], false);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut headers = vec![0; JOURNAL];
+    file.read_exact_at(&mut headers, 0).unwrap();
+    let slot = newest_slot(&headers);
+    let journal = Journal::of(&headers, slot);
+    let (half, epoch) = (journal.records() / 2, field("slot", "epoch"));
+    let first = half * (read(&headers, slot + epoch.offset, epoch.size) as usize % 2);
+    let mut confirmation = [0; 16];
+    write(&mut confirmation, 0, 8, 5);
+    journal.fix(first + half - 2, &mut confirmation, true);
+    file.write_all_at(&confirmation, journal.offset(first + half - 2) as u64).unwrap();
+    let of = path.clone();
+    let error = soon("open", move || Reader::open(of).map(drop)).unwrap_err().into_cause();
+    assert!(matches!(error, Error::Journal { .. }), "{error}");
+    let repaired = soon("repair", move || repair(path)).unwrap();
+    assert_eq!(repaired.pages_repaired, [0, 1, 2]);
+    assert!(repaired.records_lost);
 }
 
 #[test]

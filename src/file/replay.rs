@@ -27,6 +27,8 @@ pub(crate) struct JournalContents {
     /// The number, in the whole journal, of the first record that had been synced and cannot be
     /// read.
     pub(crate) hole: Option<u64>,
+    /// Whether the slot's epoch has such a one, and whether the next one has.
+    pub(crate) holes: [bool; 2],
     /// Records missing among those that are not known to have been synced.
     pub(crate) missing: u64,
     /// Of the slot's epoch and the next one: records from the first to the last that can be read.
@@ -106,6 +108,7 @@ impl JournalContents {
             mark: next.mark.or(current.mark),
             changes,
             hole: hole.or(later),
+            holes: [hole.is_some(), later.is_some()],
             missing: current.missing_in_front + next.missing_in_front,
             extents: [current.extent, next.extent],
             full,

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use super::proof::Proof;
 use super::{Engine, load_durable, lock, restore_slots, sealed};
 use crate::error::{Error, Result, memory};
-use crate::file::{JournalContents, PAGE_WORDS, read_table_as_it_is};
-use crate::format::{Epoch, Record, SLOTS_TO_CLOSE, SegmentRecord, Slot, State};
+use crate::file::{JournalContents, PAGE_WORDS, epochs_of, read_table_as_it_is};
+use crate::format::{Epoch, MOST_RECORD_WORDS, Record, SLOTS_TO_CLOSE, SegmentRecord, Slot, State};
 use crate::geometry::{CellKind, Geometry};
 use crate::storage::{Map, Medium};
 
@@ -137,20 +137,26 @@ impl<M: Medium> Engine<M> {
             }
             result => result?,
         };
-        if journal.hole.is_some() {
+        let epochs = epochs_of(medium, superblock, slot);
+        let (mut halves, extents) = ([false; 2], journal.extents);
+        // What is put right in one half may show what is missing in the other.
+        while journal.holes.iter().zip(&halves).any(|(&hole, &mended)| hole && !mended) {
+            (0..2).for_each(|at| halves[at] |= journal.holes[at]);
             let mut corrected = 0;
-            // Behind the last record is free space: nothing there was a record of these epochs.
-            let extent = journal.extents[0].max(journal.extents[1]);
             journal =
                 JournalContents::read_mending(medium, superblock, slot, |epoch, index, words| {
-                    let record =
-                        (u64::from(index) < extent).then(|| correct(epoch, index, words)).flatten();
+                    let at = epochs.iter().position(|&it| it == epoch)?;
+                    // Behind the last record is free space: nothing there was a record of this epoch.
+                    if !halves[at] || u64::from(index) >= extents[at] {
+                        return None;
+                    }
+                    let record = correct(epoch, index, words);
                     corrected += u64::from(record.is_some());
                     record
                 })?;
             repaired.records_corrected = corrected;
-            repaired.records_lost = journal.hole.is_some();
         }
+        repaired.records_lost = journal.hole.is_some();
         repaired.records_replayed = journal.keys;
         Ok(journal)
     }
@@ -158,10 +164,17 @@ impl<M: Medium> Engine<M> {
 
 /// The record that differs from these words in one bit.
 fn correct(epoch: Epoch, index: u32, words: &[u64]) -> Option<Record> {
+    // A journal may be a hole of any length (F-39). A record has more ones than a single bit, but for
+    // one of 2^32 or more: its check is not 0 (F-73).
+    if words.iter().all(|&word| word == 0) {
+        return None;
+    }
+    let mut flipped = [0; MOST_RECORD_WORDS];
+    let flipped = &mut flipped[..words.len()];
     (0..64 * words.len()).find_map(|bit| {
-        let mut flipped = words.to_vec();
+        flipped.copy_from_slice(words);
         flipped[bit / 64] ^= 1 << (bit % 64);
-        epoch.decode(index, &flipped)
+        epoch.decode(index, flipped)
     })
 }
 
