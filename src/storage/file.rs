@@ -157,7 +157,7 @@ impl Medium for FileMedium {
     }
 
     fn fill_holes(&self) -> io::Result<()> {
-        space::fill_holes(self.file(), 0)
+        space::fill_unwritten(self.file())
     }
 
     #[inline(always)]

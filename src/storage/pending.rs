@@ -171,7 +171,8 @@ impl PendingFile {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        space::fill_holes(self.file.file(), 0).map_err(Error::io("allocate space for the file"))?;
+        space::fill_unwritten(self.file.file())
+            .map_err(Error::io("allocate space for the file"))?;
         self.file.sync_all().map_err(Error::io("sync the new file"))?;
         self.give_name()?;
         // Once more: that it has a name is known to the file itself, too.

@@ -36,6 +36,18 @@ pub(super) fn fill_holes(file: &File, start: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// As [`fill_holes`] for all of a file, whatever the cache holds of it: what was allocated and read
+/// since, through a map say, counts as written when holes are looked for. No other thread may be
+/// writing.
+pub(super) fn fill_unwritten(file: &File) -> io::Result<()> {
+    fill_holes(file, 0)?;
+    let length = retry(|| file.metadata())?.len();
+    for part in platform::unwritten(file, 0, length)? {
+        write_zeros(file, part.start, part.end)?;
+    }
+    Ok(())
+}
+
 /// Cuts off what stands behind `length`; false where the system does not cut a file that is mapped,
 /// and zeros stand there instead.
 pub(super) fn cut(file: &File, length: u64) -> io::Result<bool> {

@@ -8,6 +8,8 @@
 mod apple;
 #[cfg(unix)]
 mod bus;
+#[cfg(target_os = "linux")]
+mod extents;
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 mod holes;
 #[cfg(target_os = "linux")]
@@ -25,6 +27,8 @@ mod windows;
 pub(super) use apple::*;
 #[cfg(unix)]
 pub(crate) use bus::catch_bus_errors;
+#[cfg(target_os = "linux")]
+pub(super) use extents::unwritten;
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 pub(super) use holes::next_hole;
 #[cfg(target_os = "linux")]

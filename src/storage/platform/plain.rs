@@ -54,3 +54,8 @@ pub(crate) fn advise_huge(_: &MmapMut) {}
 pub(crate) fn cleared_on_fork() -> Option<&'static AtomicU64> {
     None
 }
+
+/// The parts of a file that were allocated and never written: nothing tells of them.
+pub(crate) fn unwritten(_: &File, _: u64, _: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
+    Ok(Vec::new())
+}
