@@ -192,3 +192,20 @@ fn f94_a_delta_that_is_applied_in_place_brings_the_number_of_the_new_file() {
         assert_eq!(doubts(at("old")), (1, 0), "{turn}");
     }
 }
+
+#[test]
+fn f99_what_a_live_writer_added_without_a_record_leaves_no_doubt() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let filter = options().journal_bytes(0).create(at("live")).unwrap();
+    (0..1_000u32).for_each(|number| drop(filter.add(number.to_le_bytes()).map(drop)));
+    let merged = SetOperation::new().union(&[at("live")], at("merged")).unwrap();
+    assert!(merged.inputs[0].pages_unverified > 0, "the operation tells of them");
+    assert_eq!(doubts(at("merged")), (0, 0));
+    assert!(verify(at("merged")).unwrap().is_sound());
+    // The writer was killed, as far as the file tells.
+    std::fs::copy(at("live"), at("killed")).unwrap();
+    SetOperation::new().union(&[at("killed")], at("of the killed one")).unwrap();
+    assert!(doubts(at("of the killed one")).0 > 0);
+    assert!(!verify(at("of the killed one")).unwrap().is_sound());
+}

@@ -221,7 +221,13 @@ impl<'a> Source<'a> {
             0 => self.snapshot.loaded.slot.doubts(),
             _ => Doubts::default(),
         };
-        counted.with(Doubts { unverifiable: self.unverified(), repaired: 0 })
+        counted.with(Doubts { unverifiable: self.found_in_doubt(), repaired: 0 })
+    }
+
+    /// Pages that a crash left and nothing explained. What a live writer added without a record, its
+    /// checkpoint takes as well, and counts nothing.
+    pub(super) fn found_in_doubt(&self) -> u64 {
+        if self.health() == Health::Live { 0 } else { self.unverified() }
     }
 
     /// What may be believed of the pages, by the headers that were read when the source was made.

@@ -75,7 +75,7 @@ pub(super) fn make(
     }
     header.new_digest = *all.finish().as_bytes();
     header.old_digest = describe_old(old, described, &mut header)?;
-    let unverified: u64 = new.iter().map(Source::unverified).sum();
+    let unverified: u64 = new.iter().map(Source::found_in_doubt).sum();
     header.unverifiable_pages = header.unverifiable_pages.saturating_add(unverified);
     header.delta_bytes = at;
     medium.write_at(&header.encode()?, 0).map_err(Error::io("write the delta"))?;

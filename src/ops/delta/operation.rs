@@ -160,7 +160,7 @@ impl<'a> DeltaOperation<'a> {
         let medium = pending.medium()?;
         let digest = rebuild(&header, &old, &Chunks::none(), &medium, self.listener)
             .map_err(|error| error.at(file))?;
-        let unverified: u64 = old.iter().map(Source::unverified).sum();
+        let unverified: u64 = old.iter().map(Source::found_in_doubt).sum();
         let mut slot = slot;
         slot.unverifiable_pages = slot.unverifiable_pages.saturating_add(unverified);
         finish_slot(&medium, header.superblock, slot, false).map_err(|error| error.at(output))?;
