@@ -79,7 +79,10 @@ impl Reader {
             let must_be_sound = must_be_sound(&snapshot, options);
             let checked = nothing_checked(&snapshot.loaded);
             if must_be_sound || !options.trust {
-                check_all(medium, &snapshot, &copies, &checked, must_be_sound, true)?;
+                match check_all(medium, &snapshot, &copies, &checked, must_be_sound, true) {
+                    Err(Error::Busy) => continue,
+                    checked => checked?,
+                }
             }
             if let Some(journal) = &snapshot.journal {
                 for (segment, changes) in slot.segments.iter().zip(&journal.changes) {
@@ -203,6 +206,11 @@ fn check_all(
         };
         let check =
             check_segment_showing(medium, place, journal, live, pages, until_damage, renew)?;
+        // Each time a page was read a slot came in between: nothing is known of it, and what has to be
+        // sound, or stays as it is, is not taken so.
+        if (until_damage || copies) && !check.busy.is_empty() {
+            return Err(Error::Busy);
+        }
         let exact = check.exact;
         let lost: BTreeSet<u64> = check.lost.into_iter().collect();
         let damaged = check.damaged.into_iter().map(|page| (page, Some(lost.contains(&page))));
