@@ -49,7 +49,7 @@ pub(crate) struct PageChecker {
     /// The journal was read under these slots.
     read: bool,
     /// All of it was read after the writer of these slots had ended: nothing comes to it any more.
-    settled: bool,
+    read_unlocked: bool,
 }
 
 /// The records of a plain file's journal that were read so far.
@@ -77,7 +77,7 @@ impl PageChecker {
             journal: JournalContents::default(),
             keys: Keys::default(),
             read: false,
-            settled: false,
+            read_unlocked: false,
         }
     }
 
@@ -121,13 +121,13 @@ impl PageChecker {
             }
             let mut verdict = self.judge_copy(medium, index, page, bytes, entry);
             let open = self.loaded.slot.state == State::Open;
-            if verdict != Verdict::Exact && open && !self.settled {
+            if verdict != Verdict::Exact && open && !self.read_unlocked {
                 // The writer of these slots holds its lock until it ends (F-100), and another one
                 // writes a newer slot before any record. The slots were looked at before this, and
                 // are looked at once more below.
                 let ended = doubted && matches!(medium.is_locked(), Ok(false));
                 self.read_on(medium, doubted)?;
-                self.settled = ended;
+                self.read_unlocked = ended;
                 verdict = self.judge_copy(medium, index, page, bytes, entry);
             }
             // A page that was cleared, or explained by another table, comes with another slot.

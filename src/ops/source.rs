@@ -341,8 +341,8 @@ impl<'a> Source<'a> {
             }
             take(page, bytes);
         };
-        let settled = self.judge_settled(pages, &mut show)?;
-        let left = &pages[settled..];
+        let judged = self.judge_as_loaded(pages, &mut show)?;
+        let left = &pages[judged..];
         recheck_pages(&*self.medium, self.record().offset, left, show)
             .map_err(|error| self.blame(error))?;
         let Some((page, lost)) = damaged else {
@@ -356,7 +356,7 @@ impl<'a> Source<'a> {
     /// Judges pages by the headers and the journal that were read when the source was made, as long as
     /// these hold: until a slot is written, of a file that no writer had then. How many pages that
     /// were; the journal need not be read for them.
-    fn judge_settled(
+    fn judge_as_loaded(
         &self,
         pages: &[u64],
         show: &mut impl FnMut(u64, &[u8], Option<Verdict>),
@@ -366,12 +366,12 @@ impl<'a> Source<'a> {
         }
         let (judge, file) = (self.judge(), self.file_pages());
         let mut bytes = [0; PAGE];
-        for (settled, &page) in pages.iter().enumerate() {
+        for (judged, &page) in pages.iter().enumerate() {
             let expected = self.entries(page..page + 1)?[0];
             file.read(page, &mut bytes).map_err(|error| self.blame(error))?;
             let now = signature(&*self.medium).map_err(|error| self.blame(error))?;
             if now != self.snapshot.loaded.signature {
-                return Ok(settled);
+                return Ok(judged);
             }
             let verdict = judge.judge(page, &bytes, expected);
             judge.complete(page, &mut bytes);

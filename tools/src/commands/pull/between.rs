@@ -39,6 +39,13 @@ impl Between {
     }
 }
 
+impl Drop for Between {
+    fn drop(&mut self) {
+        // First, so that a folder whose versions are all gone is empty, and goes in one step.
+        let _ = std::fs::remove_file(self.folder.path().join(LOCK));
+    }
+}
+
 /// The lock of a new folder; `None` if another process has taken lock or folder away.
 fn hold(folder: &Path) -> io::Result<Option<File>> {
     let path = folder.join(LOCK);
