@@ -316,7 +316,7 @@ fn f37_a_writer_that_comes_and_goes_is_no_damage() {
             let read = ReadOptions::new().verify(true).access(access).open(&path);
             match read {
                 Ok(reader) => assert!((0..100).all(|number| reader.contains(key(number)))),
-                Err(Error::Busy) => {}
+                Err(error) if matches!(error.cause(), Error::Busy) => {}
                 Err(error) => panic!("{kind}, {turn}: {error}"),
             }
         }

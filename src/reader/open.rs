@@ -25,8 +25,8 @@ use crate::{
     storage::{FileMap, FileMedium, Mapping, Usage, open_to_read},
 };
 
-/// How often a file is copied into memory again because its segments changed.
-const COPIES: u32 = 50;
+/// How often a file is opened, or copied into memory, again because it changed in between.
+const OPENINGS: u32 = 50;
 
 /// How often the data of a live writer are held against its journal again.
 #[cfg(feature = "files")]
@@ -56,7 +56,11 @@ impl Reader {
     #[cfg(feature = "files")]
     fn mapped(medium: FileMedium, options: &ReadOptions) -> Result<Self> {
         // All of it again if a writer changed slots between two steps of it.
-        let opened = retry_torn(&medium, || Opened::new(&medium, options))?;
+        let open = || match retry_torn(&medium, || Opened::new(&medium, options)) {
+            Err(Error::Busy) => None,
+            opened => Some(opened),
+        };
+        let opened = (0..OPENINGS).find_map(|_| open()).unwrap_or(Err(Error::Busy))?;
         let Opened { snapshot, hasher, segments, checked, replayed } = opened;
         let changing = snapshot.loaded.superblock.shape() != Shape::Fixed;
         let mut watch = None;
@@ -69,7 +73,7 @@ impl Reader {
 
     /// Looks keys up in a copy, which stays as it is, whatever becomes of the file.
     fn in_memory(medium: &dyn ReadMedium, options: &ReadOptions) -> Result<Self> {
-        for _ in 0..COPIES {
+        for _ in 0..OPENINGS {
             let snapshot = Snapshot::read(medium)?;
             let Loaded { superblock, slot, .. } = &*snapshot.loaded;
             let hasher = superblock.hasher(options.key.as_ref())?;
