@@ -21,7 +21,7 @@ use crate::geometry::{CellKind, Geometry};
 use crate::hash::{Hasher, Key};
 use crate::ops::{Absorbed, union_into};
 use crate::reader::Reader;
-use crate::storage::{FileMedium, open_for_writing};
+use crate::storage::{FileMedium, Medium, open_for_writing};
 use crate::writer::{Background, Engine};
 
 /// A filter file opened for reading and writing.
@@ -32,6 +32,10 @@ use crate::writer::{Background, Engine};
 ///
 /// A filter belongs to the process that opened it. In a child that was forked from that process,
 /// every call that writes gives [`Error::Forked`], and dropping the filter leaves the file alone.
+/// Look-ups and [`stats`](Filter::stats) go on there. What else tells how the filter is
+/// ([`adds`](Filter::adds), [`estimate`](Filter::estimate), [`metadata`](Filter::metadata)) is to be
+/// asked in the process that opened it: a thread that the child does not have may have held the lock
+/// for a moment when it was forked.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -64,10 +68,13 @@ pub struct Filter {
 
 impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filter")
-            .field("geometry", self.geometry())
-            .field("adds", &self.adds())
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Filter");
+        shown.field("geometry", self.geometry());
+        // In a forked child a lock may be held by a thread that is not there.
+        if !self.engine.medium().is_forked() {
+            shown.field("adds", &self.adds());
+        }
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -367,7 +374,7 @@ impl Filter {
 
     /// The pairs kept in the file.
     pub fn metadata(&self) -> BTreeMap<String, String> {
-        self.engine.committed().slot.metadata.clone()
+        self.engine.metadata()
     }
 
     /// Sets a pair, or removes it; durable with the next checkpoint or close. Threads may set

@@ -196,7 +196,7 @@ impl<M: Medium> Engine<M> {
 
     /// Takes a slot that was written for the committed one; metadata and the numbers of doubtful pages
     /// may have been set since.
-    fn keep(&self, slot: &Slot) {
+    pub(super) fn keep(&self, slot: &Slot) {
         let mut committed = lock(&self.committed);
         let metadata = std::mem::take(&mut committed.slot.metadata);
         let doubts = committed.slot.doubts();

@@ -19,6 +19,7 @@ mod counting;
 mod figures;
 mod fullness;
 mod journal;
+mod metadata;
 mod pages;
 mod proof;
 mod recovery;
@@ -48,12 +49,12 @@ use crate::file::{
 };
 use crate::format::{
     BootId, PageEntry, Record, SLOT_BYTES, SLOT_OFFSETS, SLOTS_TO_CLOSE, SegmentRecord, Shape,
-    Slot, State, Superblock, WhenFull, encode_metadata,
+    Slot, State, Superblock, WhenFull,
 };
 use crate::geometry::CellKind;
 use crate::kernel::{Cells, FastPath, SegmentSet};
 use crate::storage::{Map, Medium, sabotage};
-use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, MutexGuard, Refused, Stripes, lock};
+use crate::sync::{AllStripes, AtomicBool, AtomicU64, Mutex, Refused, Stripes, lock};
 
 use checkpoint::Frozen;
 use commit::Rounds;
@@ -250,7 +251,7 @@ impl<M: Medium> Engine<M> {
             rounds: Rounds::default(),
             limit,
             recovery: None,
-            counters: Counters::default(),
+            counters: Counters::of(slot),
             first_error: OnceLock::new(),
             medium,
         };
@@ -271,15 +272,17 @@ impl<M: Medium> Engine<M> {
         if !self.stripes.are_locked() {
             return Ok(());
         }
-        let mut committed = lock(&self.committed);
+        // Not locked while it is written: what tells figures waits for no disk.
+        let mut slot = lock(&self.committed).slot.clone();
         if sabotage!(self.medium, NoOpenState) {
-            committed.slot.state = State::Open;
+            slot.state = State::Open;
         } else {
-            self.write_slot(&mut committed.slot, State::Open, false)
+            self.write_slot(&mut slot, State::Open, false)
                 .map_err(|error| self.poison_with(error))?;
         }
-        self.start_session(&committed.slot)?;
-        drop((committed, tables));
+        self.keep(&slot);
+        self.start_session(&slot)?;
+        drop(tables);
         Ok(())
     }
 
@@ -406,41 +409,6 @@ impl<M: Medium> Engine<M> {
     /// The mark that was last synced.
     pub(crate) fn mark(&self) -> u64 {
         self.mark.load(Ordering::Acquire)
-    }
-
-    /// The slot as it was last written, with metadata as they were last set.
-    pub(crate) fn committed(&self) -> MutexGuard<'_, Committed> {
-        lock(&self.committed)
-    }
-
-    /// Sets a pair of the metadata, or removes it; durable with the next checkpoint.
-    pub(crate) fn set_metadata(&self, key: &str, value: Option<&str>) -> Result<()> {
-        self.refuse_if_dead()?;
-        // Read and replaced under one lock, or pairs that other threads set would be lost.
-        let mut committed = lock(&self.committed);
-        let mut metadata = committed.slot.metadata.clone();
-        match value {
-            Some(value) => metadata.insert(key.to_owned(), value.to_owned()),
-            None => metadata.remove(key),
-        };
-        encode_metadata(&metadata)?;
-        committed.changed |= committed.slot.metadata != metadata;
-        committed.slot.metadata = metadata;
-        Ok(())
-    }
-
-    /// Sets all pairs of the metadata; durable with the next checkpoint.
-    #[cfg(feature = "digest")]
-    pub(crate) fn replace_metadata(
-        &self,
-        metadata: std::collections::BTreeMap<String, String>,
-    ) -> Result<()> {
-        self.refuse_if_dead()?;
-        encode_metadata(&metadata)?;
-        let mut committed = lock(&self.committed);
-        committed.changed |= committed.slot.metadata != metadata;
-        committed.slot.metadata = metadata;
-        Ok(())
     }
 
     /// What recovery found when the file was opened.

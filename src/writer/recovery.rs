@@ -75,6 +75,7 @@ impl<M: Medium> Engine<M> {
         let mut committed = lock(&self.committed);
         let kept = &mut committed.slot;
         kept.recoveries = kept.recoveries.saturating_add(1);
+        self.counters.recovered(kept.recoveries);
         kept.unverifiable_pages = kept.unverifiable_pages.saturating_add(report.pages_unverifiable);
         self.count_replayed(kept, &journal);
         drop(committed);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Engine, lock};
 use crate::file::Blocks;
+use crate::format::Slot;
 use crate::storage::{Map, Medium};
 
 /// What a writer did since the file was opened; told by [`Filter::stats`](crate::Filter::stats).
@@ -61,6 +62,7 @@ pub(super) struct Counters {
     longest_checkpoint: AtomicU64,
     stalls: AtomicU64,
     crowded: AtomicU64,
+    recoveries: AtomicU64,
 }
 
 /// Durations are kept in nanoseconds: 584 years of them.
@@ -69,6 +71,16 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 impl Counters {
+    /// Those of a writer that opens a file with this slot.
+    pub(super) fn of(slot: &Slot) -> Self {
+        Counters { recoveries: AtomicU64::new(slot.recoveries), ..Counters::default() }
+    }
+
+    /// The file has gone through this many recoveries.
+    pub(super) fn recovered(&self, times: u64) {
+        self.recoveries.store(times, Ordering::Relaxed);
+    }
+
     pub(super) fn synced(&self, took: Duration) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.longest_sync.fetch_max(nanoseconds(took), Ordering::Relaxed);
@@ -90,12 +102,12 @@ impl Counters {
 }
 
 impl<M: Medium> Engine<M> {
+    /// Waits for no lock: a program asks for this every second, perhaps in a child that was forked.
     pub(crate) fn stats(&self) -> FilterStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let duration = |counter: &AtomicU64| Duration::from_nanos(count(counter));
         let Counters { syncs, flushes, checkpoints, stalls, .. } = &self.counters;
         let crowded_blocks = self.crowded_blocks();
-        let recoveries = lock(&self.committed).slot.recoveries;
         FilterStats {
             syncs: count(syncs),
             flushes: count(flushes),
@@ -108,7 +120,7 @@ impl<M: Medium> Engine<M> {
             journal_capacity: self.journal.capacity(),
             journal_full: self.journal.is_unlogged(),
             pages_unverified: self.pages_unverified(),
-            recoveries,
+            recoveries: count(&self.counters.recoveries),
             crowded_blocks,
         }
     }

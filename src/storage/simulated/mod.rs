@@ -87,6 +87,12 @@ fn boot_id(number: u8) -> BootId {
 }
 
 impl View<'_> {
+    /// Writes, flushes and syncs so far, but not what was stored through maps.
+    #[cfg(not(shuttle))]
+    pub(crate) fn calls(&self) -> u64 {
+        self.state.calls
+    }
+
     /// What the process would leave behind if it were killed: the cache survives.
     pub(crate) fn killed(&self) -> Image {
         let file = &self.cache[..self.state.length];

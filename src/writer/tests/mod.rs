@@ -12,6 +12,8 @@ mod damage;
 mod deltas;
 #[cfg(not(shuttle))]
 mod faults;
+#[cfg(not(shuttle))]
+mod figures;
 mod history;
 #[cfg(shuttle)]
 mod interleavings;

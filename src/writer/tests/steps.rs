@@ -2,10 +2,15 @@
 
 use crate::Result;
 use crate::storage::Medium;
-use crate::sync::lock;
-use crate::writer::Engine;
+use crate::sync::{MutexGuard, lock};
+use crate::writer::{Committed, Engine};
 
 impl<M: Medium> Engine<M> {
+    /// The slot as it was last written, with metadata as they were last set.
+    pub(super) fn committed(&self) -> MutexGuard<'_, Committed> {
+        lock(&self.committed)
+    }
+
     /// Draws the boundary of a checkpoint; one that is under way is finished first.
     pub(super) fn begin_checkpoint(&self) -> Result<()> {
         self.refuse_if_dead()?;
