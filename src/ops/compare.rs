@@ -23,6 +23,7 @@ const MOST_RUNS: usize = 1000;
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
+#[must_use = "that files differ is told here, not as an error"]
 pub struct Comparison {
     /// The first file.
     pub a: InputSummary,

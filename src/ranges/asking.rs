@@ -15,6 +15,7 @@ const ROUND: usize = 256;
 
 /// What a file says of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a damaged page is told here, not as an error"]
 pub enum Answer {
     /// It is not in.
     Absent,

@@ -19,6 +19,7 @@ use crate::storage::{Bytes, ReadMedium};
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
+#[must_use = "inspecting does nothing else than to tell"]
 pub struct Inspection {
     /// Version of the format.
     pub format_version: u32,

@@ -15,6 +15,7 @@ use crate::storage::{Bytes, ReadMedium};
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
+#[must_use = "damage is told here, not as an error"]
 pub struct Verification {
     /// Clean, being written or crashed.
     pub health: Health,
