@@ -5,9 +5,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use bloomfile::{Options, Reader};
+use bloomfile::{Options, Reader, report::inspect_pages};
 
 const MIB: u64 = 1 << 20;
 
@@ -26,7 +27,7 @@ fn figure(file: &str, label: &str) -> u64 {
     value.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn cost(operation: impl Fn()) -> Cost {
+fn cost(mut operation: impl FnMut()) -> Cost {
     operation();
     let before = figure("/proc/self/io", "rchar:");
     // Sets the peak back to what is held now.
@@ -61,5 +62,18 @@ fn inspecting_and_opening_read_no_data_page() {
             assert!(read_bytes < most, "{what} of {data_bytes}: {read_bytes} bytes read");
             assert!(memory_bytes < 16 * MIB, "{what} of {data_bytes}: {memory_bytes} bytes held");
         }
+        // Of the table, what was shown and little more.
+        let mut shown = 0;
+        let first = cost(|| {
+            let mut left = 10;
+            let count = |page: bloomfile::report::PageInspection| {
+                (shown, left) = (page.page + 1, left - 1);
+                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            inspect_pages(&path, count).unwrap();
+        });
+        assert_eq!(shown, 10);
+        let read_bytes = first.read_bytes;
+        assert!(read_bytes < 384 * 1024, "ten pages of {data_bytes}: {read_bytes} bytes read");
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::file::{Snapshot, visit_table_until};
+use crate::file::{load, retry_torn, visit_table_until};
 use crate::format::{PageEntry, SegmentRecord};
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
@@ -51,6 +51,9 @@ impl PageInspection {
 /// Shows what the page tables say of every data page, as of the last checkpoint, until `visit` breaks
 /// it off. No data page is read.
 ///
+/// Tables are read as they are shown: one that breaks it off costs headers and what was shown. An error
+/// may so come after some pages: that the checksum of a table does not match is known at its end.
+///
 /// ```
 /// use std::ops::ControlFlow;
 /// # let folder = tempfile::tempdir().unwrap();
@@ -88,7 +91,7 @@ fn inspect_pages_of(
     medium: &dyn ReadMedium,
     mut visit: impl FnMut(PageInspection) -> ControlFlow<()>,
 ) -> Result<()> {
-    let loaded = Snapshot::read(medium)?.loaded;
+    let loaded = retry_torn(medium, || load(medium))?;
     for (segment, record) in loaded.slot.segments.iter().enumerate() {
         let mut page = 0;
         let flow = visit_table_until(medium, record, |entry| {
