@@ -287,7 +287,7 @@ fn a_damaged_page_is_an_error_where_it_is_asked() {
         let mapped = Reader::open(&path).unwrap();
         let mut errors = 0;
         for (key, answer) in keys.iter().zip(reader.ask(&keys).unwrap()) {
-            match (mapped.try_contains(key), answer) {
+            match (mapped.try_contains(key).map_err(Error::into_cause), answer) {
                 (Ok(found), answer) => assert_eq!(answer.into_result().unwrap(), found),
                 (
                     Err(Error::Damaged { segment, page, .. }),
@@ -472,6 +472,47 @@ fn a_source_that_gives_too_little_is_an_error() {
     let path = folder.build("keys", Geometry::line(8, 700).unwrap(), 0..5000);
     let error = RangeReader::open(Short(std::fs::read(&path).unwrap())).err().unwrap();
     assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+/// Leaves out the last of the ranges that are asked for, once it is told to.
+struct Fewer(Stored, Cell<bool>);
+
+impl Source for Fewer {
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.0.read_at(range)
+    }
+
+    fn read_many(&self, ranges: &[Range<u64>]) -> io::Result<Vec<Vec<u8>>> {
+        let given = ranges.len() - usize::from(self.1.get());
+        ranges[..given].iter().map(|range| self.read_at(range.clone())).collect()
+    }
+}
+
+#[test]
+fn a_source_that_leaves_ranges_out_is_to_blame() {
+    let folder = Folder::new();
+    let path = folder.build("keys", Geometry::line(8, 700).unwrap(), 0..5000);
+    let source = || Fewer(Stored::of(&path), Cell::new(false));
+    let reader = RangeReader::open(source()).unwrap();
+    reader.source().1.set(true);
+    let sources = [source(), source()];
+    let comparing = Comparing::new(reader.file(), reader.file()).unwrap();
+    sources[1].1.set(true);
+    for error in [
+        reader.contains(0u64.to_le_bytes()).unwrap_err(),
+        RangeReader::open(Fewer(Stored::of(&path), Cell::new(true))).err().unwrap(),
+        comparing.run([&sources[0], &sources[1]]).unwrap_err(),
+    ] {
+        let Error::Io { error: said, .. } = &error else { panic!("{error}") };
+        assert_eq!(said.kind(), io::ErrorKind::UnexpectedEof, "{error}");
+        assert!(error.to_string().contains("ranges came of the"), "{error}");
+    }
+    reader.source().1.set(false);
+    assert!(reader.contains(0u64.to_le_bytes()).unwrap());
 }
 
 #[test]

@@ -242,6 +242,14 @@ impl<Q: Map> Cells<Q> {
             .map(move |row| self.counter(self.geometry.address(hash, row)))
     }
 
+    /// How often a hash may have been added: the smallest of its counters.
+    pub(crate) fn count(&self, hash: u64) -> u8 {
+        let Some(smallest) = self.counters(hash).min() else {
+            unreachable!("every geometry has a row")
+        };
+        smallest
+    }
+
     /// The page of a hash, in the layouts that have all cells of a hash on one page.
     #[inline(always)]
     pub(crate) fn only_page(&self, hash: u64) -> Option<u64> {

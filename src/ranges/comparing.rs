@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cache::Judged;
 use super::fetch::{Fetch, Fetched};
 use super::file::{RangeFile, Shared};
-use super::{PAGES_AT_ONCE, Source, Step, Task};
+use super::{PAGES_AT_ONCE, Source, Step, Task, read_ranges};
 use crate::error::{Error, Result};
 use crate::file::Verdict;
 use crate::geometry::PAGE_BYTES;
@@ -92,10 +92,8 @@ impl Comparing {
                 Step::Done(comparison) => return Ok(comparison),
                 Step::Need(ranges) => ranges,
             };
-            let found = sources[self.of].read_many(&ranges);
-            let mut found = found.map_err(Error::io("read a range of the file"))?.into_iter();
-            for range in ranges {
-                self.give(range.start, found.next().unwrap_or_default())?;
+            for (range, bytes) in read_ranges(sources[self.of], ranges)? {
+                self.give(range.start, bytes)?;
             }
         }
     }

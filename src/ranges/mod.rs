@@ -140,12 +140,27 @@ pub fn run<T: Task>(mut task: T, source: &(impl Source + ?Sized)) -> Result<T::O
             Step::Done(output) => return Ok(output),
             Step::Need(ranges) => ranges,
         };
-        let found = source.read_many(&ranges).map_err(Error::io("read a range of the file"))?;
-        let mut found = found.into_iter();
-        for range in ranges {
-            task.give(range.start, found.next().unwrap_or_default())?;
+        for (range, bytes) in read_ranges(source, ranges)? {
+            task.give(range.start, bytes)?;
         }
     }
+}
+
+/// Ranges with their bytes. A source that gives other than one piece for each is at fault: which of
+/// them are missing is not known, and the file is not to blame.
+fn read_ranges(
+    source: &(impl Source + ?Sized),
+    ranges: Vec<Range<u64>>,
+) -> Result<impl Iterator<Item = (Range<u64>, Vec<u8>)>> {
+    let found = source.read_many(&ranges).and_then(|found| {
+        if found.len() == ranges.len() {
+            return Ok(found);
+        }
+        let said = format!("{} ranges came of the {} asked for", found.len(), ranges.len());
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, said))
+    });
+    let found = found.map_err(Error::io("read a range of the file"))?;
+    Ok(ranges.into_iter().zip(found))
 }
 
 #[cfg(feature = "files")]

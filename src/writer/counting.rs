@@ -131,7 +131,7 @@ impl<M: Medium> Engine<M> {
     /// How often a key may have been added: the smallest of its counters.
     pub(crate) fn count_hash(&self, hash: u64) -> Option<u8> {
         self.segments.first.current.as_ref()?;
-        let smallest = |segment: &Segment<M>| segment.seen().counters(hash).min().unwrap_or(0);
+        let smallest = |segment: &Segment<M>| segment.seen().count(hash);
         let counts = self.segments.newest_first().map(smallest);
         Some(counts.fold(0, |sum, count| (sum + count).min(STUCK)))
     }

@@ -145,6 +145,9 @@ impl<M: Medium> Engine<M> {
             });
         }
         let plan = next_plan(&self.superblock, slot)?;
+        let Some(capacity) = plan.capacity() else {
+            unreachable!("a growth plan is made for a number of keys")
+        };
         let geometry = plan.geometry().with_cells(self.superblock.cells);
         let extent = Extent::of(&geometry, slot.file_bytes);
         // Nothing of the file counts yet that this changes: without space it stays as it is.
@@ -153,7 +156,7 @@ impl<M: Medium> Engine<M> {
             .map_err(Error::io("extend the file for a further segment"))?;
         Ok(SegmentRecord {
             geometry,
-            capacity: plan.capacity().unwrap_or(0),
+            capacity,
             adds: 0,
             offset: extent.offset,
             region: index,

@@ -66,19 +66,16 @@ impl Explainer<'_> {
     }
 
     pub(super) fn slots(&mut self, bytes: &[Vec<u8>; 2], parameters: &Parameters) -> Walk<Slots> {
-        let mut decoded = [0, 1].map(|place| {
+        let decoded = [0, 1].map(|place| {
             let slot =
                 Slot::decode_with(&bytes[place], parameters.cells, parameters.reserved_in_use)?;
             if slot.place() != place {
                 let reason = "these are the other slot's sequence numbers (F-23)";
                 return Err(Error::field("the slot", "sequence", slot.sequence, reason));
             }
-            Ok(Some(slot))
+            Ok(slot)
         });
-        let sequence = |place: usize| match &decoded[place] {
-            Ok(Some(slot)) => slot.sequence,
-            _ => 0,
-        };
+        let sequence = |place: usize| decoded[place].as_ref().map_or(0, |slot| slot.sequence);
         let counting = usize::from(sequence(1) > sequence(0));
         for place in [0, 1] {
             let role = match &decoded[place] {
@@ -95,9 +92,9 @@ impl Explainer<'_> {
                 self.slot(&bytes[place], SLOT_OFFSETS[place], &name, error)?;
             }
         }
-        let mut take =
-            |place: usize| std::mem::replace(&mut decoded[place], Ok(None)).unwrap_or_default();
-        Ok(Slots { counting: take(counting), other: take(1 - counting) })
+        // A damaged one says nothing.
+        let mut found = decoded.map(Result::ok);
+        Ok(Slots { counting: found[counting].take(), other: found[1 - counting].take() })
     }
 
     fn slot(&mut self, bytes: &[u8], base: u64, name: &str, error: Option<&Error>) -> Walk {
