@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::asking::Asking;
 use super::cache::Cache;
@@ -15,6 +15,7 @@ use crate::file::{JournalContents, Snapshot};
 use crate::format::SegmentRecord;
 use crate::hash::{Hasher, Key};
 use crate::report::{Health, Inspection, inspect_snapshot};
+use crate::storage::unpoisoned;
 
 /// A file whose headers and page tables were read; made by [`Opening`](super::Opening).
 ///
@@ -42,7 +43,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.cache)
     }
 
     /// All pages, if they were loaded.

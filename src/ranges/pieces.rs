@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Step;
 use crate::error::{Error, Result};
-use crate::storage::ReadMedium;
+use crate::storage::{ReadMedium, unpoisoned};
 
 /// Ranges that are this near to one another are fetched as one.
 const GAP: u64 = 16 << 10;
@@ -163,7 +163,7 @@ impl ReadMedium for Pieces {
         if self.copy(bytes, offset).is_some() {
             return Ok(());
         }
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = unpoisoned(&self.missing);
         if missing.is_none() {
             *missing = self.gap(range);
         }

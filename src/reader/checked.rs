@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::file::{PAGE_WORDS, PageChecker, SlotSignature, Verdict};
 use crate::geometry::PAGE_BYTES;
-use crate::storage::{ReadMedium, Words};
+use crate::storage::{ReadMedium, Words, unpoisoned};
 
 /// What became of the pages of a file that look-ups rested on; told by
 /// [`Reader::stats`](crate::Reader::stats).
@@ -100,10 +100,6 @@ pub(super) struct CheckedPages {
     damage: Mutex<BTreeMap<(usize, u64), bool>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl CheckedPages {
     /// Nothing is known of any page; the first region starts at `offset` and has `count` pages.
     pub(super) fn new(checker: PageChecker, regions: usize, offset: u64, count: u64) -> Self {
@@ -152,16 +148,16 @@ impl CheckedPages {
 
     /// The damaged pages found so far, by region.
     pub(super) fn damaged(&self) -> Vec<(usize, u64)> {
-        lock(&self.damage).keys().copied().collect()
+        unpoisoned(&self.damage).keys().copied().collect()
     }
 
     pub(super) fn is_damaged(&self) -> bool {
-        !lock(&self.damage).is_empty()
+        !unpoisoned(&self.damage).is_empty()
     }
 
     /// An error if there are damaged pages in a region, which is the segment with this number.
     pub(super) fn refuse_damage(&self, region: usize, segment: usize) -> Result<()> {
-        let damage = lock(&self.damage);
+        let damage = unpoisoned(&self.damage);
         let mut pages = damage.range((region, 0)..=(region, u64::MAX));
         let Some((&(_, page), &lost)) = pages.next() else { return Ok(()) };
         let count = 1 + pages.count() as u64;
@@ -191,7 +187,7 @@ impl CheckedPages {
         if self.stamp() == signature() && pages.judged.get(page) {
             return self.judged(pages, region, page);
         }
-        let mut checker = lock(&self.checker);
+        let mut checker = unpoisoned(&self.checker);
         if pages.checked.get(page) {
             return Ok(());
         }
@@ -221,7 +217,7 @@ impl CheckedPages {
         if !pages.damaged.get(page) {
             return Ok(());
         }
-        let lost = lock(&self.damage).get(&(region, page)).copied().unwrap_or(false);
+        let lost = unpoisoned(&self.damage).get(&(region, page)).copied().unwrap_or(false);
         Err(Error::Damaged { count: 1, segment: region as u32, page, lost })
     }
 
@@ -236,12 +232,12 @@ impl CheckedPages {
     fn mark(&self, pages: &Pages, region: usize, page: u64, verdict: Verdict) {
         match verdict {
             Verdict::Damaged { lost } => {
-                lock(&self.damage).insert((region, page), lost);
+                unpoisoned(&self.damage).insert((region, page), lost);
                 pages.damaged.set(page);
                 pages.unverifiable.clear(page);
             }
             _ => {
-                lock(&self.damage).remove(&(region, page));
+                unpoisoned(&self.damage).remove(&(region, page));
                 pages.damaged.clear(page);
                 pages.unverifiable.clear(page);
             }
@@ -285,14 +281,14 @@ impl CheckedPages {
 
     /// Forgets what is known of all pages: regions hold other generations from now on.
     pub(super) fn forget(&self) {
-        let _checker = lock(&self.checker);
+        let _checker = unpoisoned(&self.checker);
         for pages in self.regions() {
             for bits in [&pages.checked, &pages.judged, &pages.damaged, &pages.unverifiable] {
                 bits.clear_all();
             }
             pages.left.store(pages.count, Ordering::Release);
         }
-        lock(&self.damage).clear();
+        unpoisoned(&self.damage).clear();
     }
 
     /// What is known of the pages of these regions.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use super::{ReadOptions, Reader};
 use crate::error::{Error, Result};
-use crate::storage::{FileMedium, Owner, open_to_read};
+use crate::storage::{FileMedium, Owner, open_to_read, unpoisoned};
 
 /// Follows a file name: when another file takes it, look-ups go on in that one.
 ///
@@ -95,10 +95,6 @@ struct Watcher {
     owner: Owner,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Follower {
     /// Opens a file, to go on in those that replace it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
@@ -119,7 +115,7 @@ impl Follower {
 
     /// A reader for one thread.
     pub fn reader(&self) -> Followed {
-        let current = lock(&self.shared.current[0]).clone();
+        let current = unpoisoned(&self.shared.current[0]).clone();
         Followed { current, shared: Arc::clone(&self.shared) }
     }
 
@@ -169,7 +165,7 @@ impl Follower {
                         }
                     }
                     Err(error) => {
-                        if !failing || lock(&shared.refreshing).refused.is_some() {
+                        if !failing || unpoisoned(&shared.refreshing).refused.is_some() {
                             tell(Err(error));
                         }
                         failing = true;
@@ -215,9 +211,9 @@ impl Shared {
     /// As [`Follower::refresh`]; a file that was refused is looked at again if that is asked for or if
     /// it changed.
     fn refresh(&self, refused_too: bool) -> Result<bool> {
-        let mut old = lock(&self.refreshing);
+        let mut old = unpoisoned(&self.refreshing);
         old.retired.retain(|reader| Arc::strong_count(reader) > 1);
-        let Current { reader, generation } = lock(&self.current[0]).clone();
+        let Current { reader, generation } = unpoisoned(&self.current[0]).clone();
         if reader.medium().is_some_and(|medium| medium.is_at(&self.path).unwrap_or(false)) {
             old.refused = None;
             return Ok(false);
@@ -230,7 +226,7 @@ impl Shared {
             old.refused = Refused::at(&self.path);
         })?;
         let current = Current { reader: Arc::new(opened), generation: generation + 1 };
-        self.current.iter().for_each(|copy| *lock(copy) = current.clone());
+        self.current.iter().for_each(|copy| *unpoisoned(copy) = current.clone());
         self.generation.store(current.generation, Ordering::Release);
         old.retired.push(reader);
         Ok(true)

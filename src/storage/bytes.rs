@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::ReadMedium;
 #[cfg(feature = "digest")]
-use super::WriteMedium;
+use super::{WriteMedium, unpoisoned};
 
 /// The bytes of a file.
 #[derive(Clone, Copy)]
@@ -48,18 +48,18 @@ impl NewBytes {
 #[cfg(feature = "digest")]
 impl ReadMedium for NewBytes {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        Ok(unpoisoned(&self.0).len() as u64)
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        Bytes(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).read_at(bytes, offset)
+        Bytes(&unpoisoned(&self.0)).read_at(bytes, offset)
     }
 }
 
 #[cfg(feature = "digest")]
 impl WriteMedium for NewBytes {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = unpoisoned(&self.0);
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
         let end = start.checked_add(bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         all.get_mut(start..end).ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);

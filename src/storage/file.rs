@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::lock::{SharedLock, leads_to};
 use super::{
     FileMap, Mapping, Medium, Owner, ReadMedium, WriteMedium, boot, platform, retry, space,
+    unpoisoned,
 };
 use crate::format::BootId;
 
@@ -50,7 +51,7 @@ impl OpenFile {
             return Ok(());
         }
         let maps: Vec<_> = {
-            let mut maps = lock(&self.maps);
+            let mut maps = unpoisoned(&self.maps);
             maps.retain(|map| map.strong_count() > 0);
             maps.iter().filter_map(Weak::upgrade).collect()
         };
@@ -59,13 +60,13 @@ impl OpenFile {
 
     /// A map through which the file is written is one of those that a sync is about.
     fn add_map(&self, map: &Arc<MmapRaw>) {
-        lock(&self.maps).push(Arc::downgrade(map));
+        unpoisoned(&self.maps).push(Arc::downgrade(map));
     }
 
     /// Extends the file from `start` to `end` with zeros that have their place on the disk.
     fn extend(&self, start: u64, end: u64) -> io::Result<()> {
         self.cut(start)?;
-        *lock(&self.end) = None;
+        *unpoisoned(&self.end) = None;
         space::allocate(&self.file, end)?;
         space::fill_holes(&self.file, start)
     }
@@ -74,7 +75,7 @@ impl OpenFile {
     /// then it is zeros.
     fn cut(&self, length: u64) -> io::Result<()> {
         let cut = space::cut(&self.file, length)?;
-        *lock(&self.end) = (!cut).then_some(length);
+        *unpoisoned(&self.end) = (!cut).then_some(length);
         Ok(())
     }
 }
@@ -83,14 +84,10 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         // The maps of this process are gone: each holds this. If another one has the file mapped, it
         // stays as it is: what stands behind its end does not count.
-        if let Some(length) = *lock(&self.end) {
+        if let Some(length) = *unpoisoned(&self.end) {
             let _ = platform::set_len(&self.file, length);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An open file.

@@ -54,8 +54,14 @@ pub(crate) use {
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::format::BootId;
+
+/// Locks a mutex whose owner cannot have left anything half done.
+pub(crate) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Words of a cache line, which is a block of the `line` layout.
 pub(crate) const LINE_WORDS: usize = 8;

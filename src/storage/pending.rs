@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tempfile::TempPath;
 
 use super::file::OpenFile;
 use super::lock::{OPEN_TRIES, replaced_too_often};
-use super::{FileMedium, Owner, Target, platform, space};
+use super::{FileMedium, Owner, Target, platform, space, unpoisoned};
 use crate::error::{Error, Result};
 
 /// A file that no other process sees until it is [published](PendingFile::publish); dropping it leaves no
@@ -42,7 +42,7 @@ impl Unfinished {
 static UNFINISHED: Mutex<Unfinished> = Mutex::new(Unfinished { names: Vec::new(), discards: 0 });
 
 fn unfinished() -> MutexGuard<'static, Unfinished> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(&UNFINISHED)
 }
 
 /// A name that is gone when this is.

@@ -1,7 +1,9 @@
 //! A part of some work, on a thread of its own if the system has one to give.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crate::storage::unpoisoned;
 
 /// Work that a thread does, or that is left to the thread that waits for it: a process may have as
 /// many threads as it is allowed, which is no reason to fail.
@@ -14,8 +16,7 @@ impl<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope> Task<'scope, T,
     pub(crate) fn start(scope: &'scope Scope<'scope, '_>, work: F) -> Self {
         // The work is lost with a thread that cannot be started, unless it is kept apart.
         let work = Arc::new(Mutex::new(Some(work)));
-        let take =
-            |work: &Mutex<Option<F>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = |work: &Mutex<Option<F>>| unpoisoned(work).take();
         let theirs = Arc::clone(&work);
         let started = Builder::new().spawn_scoped(scope, move || {
             let Some(work) = take(&theirs) else { unreachable!("the thread that was started") };

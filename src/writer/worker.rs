@@ -2,11 +2,11 @@
 //! when it is first needed and ended with the last of them.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use super::{Engine, lock};
-use crate::storage::{Medium, Owner};
+use crate::storage::{Medium, Owner, unpoisoned};
 
 /// Something that can be checkpointed.
 trait Work: Send + Sync {
@@ -69,10 +69,6 @@ struct Shared {
 }
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
-
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A filter's part in the background.
 pub(crate) struct Background {

@@ -6,7 +6,7 @@
 //! the same whatever the order, the repetitions, the shares and the number of threads.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 
 use super::delivery::Delivery;
@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::geometry::PAGE_BYTES;
 use crate::kernel::sealed::{PageOutcome, Scratch, build_page};
 use crate::sealed::{PageBytes, page_of, value_of};
+use crate::storage::unpoisoned;
 
 /// Most regions, which is most places that sorting writes to at the same time.
 const MOST_REGIONS: u64 = 1 << 9;
@@ -124,7 +125,7 @@ impl Build {
 
 /// The next item, for one of several threads.
 pub(super) fn next_item<T>(items: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    items.lock().unwrap_or_else(PoisonError::into_inner).next()
+    unpoisoned(items).next()
 }
 
 /// Does work on this thread and on as many others as the system has to give.
