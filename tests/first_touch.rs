@@ -76,14 +76,16 @@ fn f108_the_last_40_kb_of_100_000_keys_zeroed_deny_none() {
                 assert!(found);
                 false
             }
-            Err(Error::Damaged { page, .. }) => {
-                assert!(page >= stats.pages - 10, "page {page}");
+            Err(error) => {
+                assert_eq!(error.path(), Some(&*path), "{error}");
+                let Error::Damaged { page, .. } = error.cause() else { panic!("{error}") };
+                assert!(*page >= stats.pages - 10, "page {page}");
                 true
             }
-            Err(error) => panic!("{error}"),
         });
         let errors = errors.count() as u64;
         println!("{access:?}: {lost} keys would have been denied, {errors} errors");
+        assert_eq!(reader.damage().unwrap().path(), Some(&*path), "{access:?}");
         assert!(errors >= lost, "{access:?}: {errors}");
         // Batches answer alike, and pages that are sound still deny.
         let numbers: Vec<[u8; 8]> = (0..2 * KEYS).map(key).collect();

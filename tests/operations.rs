@@ -79,8 +79,8 @@ fn a_damaged_input_is_refused_and_nothing_is_left() {
 
         let filter = Options::new().geometry(geometry).create(&out).unwrap();
         filter.add(b"mine").unwrap();
-        let error = filter.union_from(&Reader::open(&damaged).unwrap()).unwrap_err().into_cause();
-        assert!(error.is_damage(), "{error}");
+        let error = filter.union_from(&Reader::open(&damaged).unwrap()).unwrap_err();
+        assert!(error.is_damage() && error.path() == Some(&*damaged), "{error}");
         assert!(!filter.contains(0u64.to_le_bytes()), "not a bit has changed");
         filter.add(b"another").unwrap();
         filter.close().unwrap();
@@ -121,8 +121,9 @@ fn what_cannot_be_combined_is_refused_by_the_first_parameter_that_differs() {
         };
         assert!(reason.starts_with(&format!("{parameter} differs: {left} and ")), "{reason}");
         let filter = Filter::open(&base).unwrap();
-        let result = filter.union_from(&Reader::open(&other).unwrap()).map_err(Error::into_cause);
-        assert!(matches!(result, Err(Error::Incompatible { .. })), "{name}: {result:?}");
+        let error = filter.union_from(&Reader::open(&other).unwrap()).unwrap_err();
+        assert!(matches!(error.cause(), Error::Incompatible { .. }), "{name}: {error}");
+        assert_eq!(error.path(), Some(&*other), "{name}: as of a merge");
     }
     let none: [&Path; 0] = [];
     let result = SetOperation::new().union(&none, folder.at("out"));

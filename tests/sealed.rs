@@ -348,7 +348,7 @@ fn a_damaged_page_answers_maybe_until_it_is_repaired() {
         assert!(found.iter().all(|&found| found), "byte {at}");
         assert!(damaged.iter().all(|&hash| reader.contains_hash(hash)), "byte {at}");
         let error = reader.try_contains_hash(damaged[0]).unwrap_err();
-        assert!(matches!(error, Error::Damaged { page: 3, count: 1, .. }), "{error}");
+        assert!(matches!(error.cause(), Error::Damaged { page: 3, count: 1, .. }), "{error}");
         let maybe = sound.iter().filter(|&&hash| reader.contains_hash(hash)).count();
         assert!(maybe < 60, "{maybe} of {}", sound.len());
         assert_eq!((reader.health(), reader.stats().pages_damaged), (Health::Damaged, 1));

@@ -11,7 +11,7 @@ use crate::format::most_adds;
 use crate::geometry::CellKind;
 use crate::plan::{Estimate, Occupancy};
 use crate::reader::Reader;
-use crate::storage::Medium;
+use crate::storage::{Medium, unpoisoned};
 use crate::writer::Engine;
 
 /// What [`Filter::union_from`](crate::Filter::union_from) did.
@@ -43,8 +43,9 @@ pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Resu
     }
     let (superblock, geometry) = (&engine.superblock, engine.segments.newest().data.geometry());
     Parameters::new(superblock, geometry, engine.segments.active().count)
-        .refuse_other(&Parameters::of(source))?;
-    let folded_by = factor_to(geometry, source)?;
+        .refuse_other(&Parameters::of(source))
+        .map_err(|error| source.blame(error))?;
+    let folded_by = factor_to(geometry, source).map_err(|error| source.blame(error))?;
     // Twice over the input: the filter must not change before all of it is known to be sound.
     combine(geometry, &sources, Rule::Union, None, |_, _, _| Ok(()))?;
     let pages_unverified = source.unverified();
@@ -53,7 +54,7 @@ pub(crate) fn union_into<M: Medium>(engine: &Engine<M>, reader: &Reader) -> Resu
     let state = Mutex::new((Occupancy::new(geometry), 0));
     combine(geometry, &sources, Rule::Union, None, |first, bytes, _| {
         let changes = engine.or_pages(first, bytes)?;
-        let (counted, set) = &mut *state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (counted, set) = &mut *unpoisoned(&state);
         for (page, change) in (first..).zip(changes) {
             counted.add(geometry, page, change.ones);
             *set += u64::from(change.set);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::fold::Folding;
 use super::stream::{Rule, combine};
@@ -20,7 +20,7 @@ use crate::format::{PageEntry, SegmentRecord, Shape, Superblock};
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::plan::Occupancy;
 use crate::random::uuid_text;
-use crate::storage::{Bytes, ReadMedium};
+use crate::storage::{Bytes, ReadMedium, unpoisoned};
 #[cfg(feature = "files")]
 use crate::{reader::Reader, storage::open_to_read};
 
@@ -66,9 +66,13 @@ impl Source<'static> {
             let reason = "its bytes came from elsewhere, and are not kept; open a file";
             return Err(Error::parameter("reader", "made from bytes", reason));
         };
-        let source = Self::all_of(Arc::new(medium.clone()), None)?.swap_remove(0);
-        source.refuse_uncombinable()?;
-        Ok(source)
+        let open = || {
+            let path = reader.path().map(Path::to_owned);
+            let source = Self::all_of(Arc::new(medium.clone()), path)?.swap_remove(0);
+            source.refuse_uncombinable()?;
+            Ok(source)
+        };
+        open().map_err(|error| reader.blame(error))
     }
 }
 
@@ -327,7 +331,7 @@ impl<'a> Source<'a> {
         if pages.is_empty() {
             return Ok(());
         }
-        let _alone = self.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = unpoisoned(&self.settling);
         let (mut damaged, mut busy) = (None, false);
         let mut show = |page: u64, bytes: &[u8], verdict: Option<Verdict>| {
             match verdict {

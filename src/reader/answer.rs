@@ -1,8 +1,6 @@
 //! How a "no" becomes certain: the pages that it rests on are checked, and the slots are the same
 //! after the look-up as before.
 
-#[cfg(feature = "files")]
-use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
 
 use super::Reader;
@@ -20,14 +18,14 @@ use crate::format::Shape;
 #[cfg(feature = "files")]
 use crate::kernel::Active;
 use crate::kernel::Cells;
-#[cfg(feature = "files")]
-use crate::storage::Mapping;
 use crate::storage::{FileMap, Map};
+#[cfg(feature = "files")]
+use crate::storage::{Mapping, unpoisoned};
 
 /// How often a look-up starts over because a slot was written while it went on, before it says
 /// "maybe".
 #[cfg(feature = "files")]
-const LOOK_UPS: u32 = 100;
+pub(super) const LOOK_UPS: u32 = 100;
 
 /// Hashes of a batch that are asked of one segment after the other.
 const PIECE: usize = 256;
@@ -85,7 +83,7 @@ impl Reader {
         let result = checked.check(medium, || watch.signature(), words, region, page);
         if self.segments.order().all(|region| checked.is_complete_in(region)) {
             // Unless another segment has come by now, which is not checked.
-            let _refresh = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
+            let _refresh = unpoisoned(&watch.refresh);
             let complete = self.segments.order().all(|region| checked.is_complete_in(region));
             if complete && watch.signature() == watch.seen() {
                 self.trust_all_pages();
@@ -265,7 +263,7 @@ impl Reader {
     }
 
     /// An error if one of the pages of a hash is damaged; all of them are checked.
-    fn check_on(&self, region: usize, cells: &Cells<FileMap>, hash: u64) -> Result<()> {
+    pub(super) fn check_on(&self, region: usize, cells: &Cells<FileMap>, hash: u64) -> Result<()> {
         let Some(checked) = &self.checked else { return Ok(()) };
         let mut result = Ok(());
         cells.any_page(hash, |page| {
@@ -278,7 +276,7 @@ impl Reader {
     }
 
     /// As [`contains`](Self::contains), with an error where damage keeps that from being told: it
-    /// names the page.
+    /// names the file and the page.
     ///
     /// A reader checks a page when an answer first rests on it. [`contains`](Self::contains) says
     /// "maybe" for every key of a damaged page, so that a "no" is always right.
@@ -299,7 +297,9 @@ impl Reader {
     ///
     /// let reader = Reader::open(&path)?;
     /// assert!(reader.contains(b"sheep"));
-    /// assert!(matches!(reader.try_contains(b"sheep"), Err(Error::Damaged { page: 0, .. })));
+    /// let error = reader.try_contains(b"sheep").unwrap_err();
+    /// assert!(matches!(error.cause(), Error::Damaged { page: 0, .. }));
+    /// assert_eq!(error.path(), Some(&*path));
     /// assert_eq!(reader.health(), Health::Damaged);
     /// assert_eq!(reader.stats().pages_damaged, 1);
     /// # Ok::<(), bloomfile::Error>(())
@@ -310,6 +310,11 @@ impl Reader {
 
     /// As [`try_contains`](Self::try_contains), for a hash.
     pub fn try_contains_hash(&self, hash: u64) -> Result<bool> {
+        self.answer_on_sound_pages(hash).map_err(|error| self.blame(error))
+    }
+
+    /// Whether a hash may be in, by pages that are what was written.
+    fn answer_on_sound_pages(&self, hash: u64) -> Result<bool> {
         if !self.answer(hash)? {
             return Ok(false);
         }
@@ -325,12 +330,12 @@ impl Reader {
         doubt.map(|()| true)
     }
 
-    /// The damage that was found so far, as an error that names its first page.
+    /// The damage that was found so far, as an error that names the file and the first page.
     pub fn damage(&self) -> Option<Error> {
         let checked = self.checked.as_ref()?;
         let regions: Vec<usize> = self.segments.order().collect();
         let damage = |(index, &region)| checked.refuse_damage(region, index).err();
-        regions.iter().rev().enumerate().find_map(damage)
+        regions.iter().rev().enumerate().find_map(damage).map(|error| self.blame(error))
     }
 
     /// What became of the pages that answers rested on.
@@ -361,9 +366,9 @@ impl Reader {
     /// Reads the slots again after a writer wrote one: it may list another segment.
     #[cfg(feature = "files")]
     #[cold]
-    fn refresh(&self, watch: &Watch) -> Result<()> {
+    pub(super) fn refresh(&self, watch: &Watch) -> Result<()> {
         let Some(medium) = &self.file else { return Ok(()) };
-        let mut unreadable = watch.refresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unreadable = unpoisoned(&watch.refresh);
         if watch.signature() == watch.seen() {
             return Ok(());
         }

@@ -12,7 +12,6 @@ mod options;
 mod watch;
 
 use std::collections::BTreeMap;
-#[cfg(feature = "files")]
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,9 +20,7 @@ pub use checked::ReaderStats;
 pub use follow::{Followed, Follower};
 pub use options::{Access, ReadOptions};
 
-#[cfg(feature = "files")]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::{Health, Segments, Snapshot};
 use crate::format::Shape;
 use crate::geometry::{CellKind, Geometry};
@@ -83,6 +80,8 @@ pub struct Reader {
     /// `None` for bytes that came from elsewhere.
     #[cfg(feature = "files")]
     file: Option<FileMedium>,
+    /// The name that the file was opened by, for errors; `None` for bytes that came from elsewhere.
+    path: Option<Box<Path>>,
 }
 
 impl Reader {
@@ -139,6 +138,7 @@ impl Reader {
             snapshot,
             #[cfg(feature = "files")]
             file: None,
+            path: None,
         };
         if reader.checked.as_ref().is_none_or(|checked| checked.is_complete()) {
             reader.trust_all_pages();
@@ -164,6 +164,21 @@ impl Reader {
     #[cfg(feature = "files")]
     pub(crate) fn medium(&self) -> Option<&FileMedium> {
         self.file.as_ref()
+    }
+
+    /// The name that the file was opened by.
+    #[cfg(feature = "files")]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Says in an error which file it is about.
+    #[cold]
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match &self.path {
+            Some(path) => error.at(path),
+            None => error,
+        }
     }
 
     /// Whether a key may be in: false is certain, true is wrong at the filter's rate.

@@ -45,7 +45,8 @@ impl Reader {
                 }
             }
         };
-        open().map_err(|error| error.at(path))
+        let reader = open().map_err(|error| error.at(path))?;
+        Ok(Reader { path: Some(path.into()), ..reader })
     }
 
     pub(super) fn from_bytes_with(bytes: &[u8], options: &ReadOptions) -> Result<Self> {

@@ -609,7 +609,8 @@ static void damaged_files(void)
     CHECK(bloomfile_reader_contains(reader, "wolf", 4) == 1);
     CHECK(bloomfile_reader_health(reader) == BLOOMFILE_HEALTH_DAMAGED);
     FAILS(bloomfile_reader_damage(reader), BLOOMFILE_ERROR_DAMAGED, "page 0");
-    FAILS(bloomfile_reader_try_contains(reader, "wolf", 4), BLOOMFILE_ERROR_DAMAGED, "damaged");
+    FAILS(bloomfile_reader_damage(reader), BLOOMFILE_ERROR_DAMAGED, path);
+    FAILS(bloomfile_reader_try_contains(reader, "wolf", 4), BLOOMFILE_ERROR_DAMAGED, path);
     OK(bloomfile_reader_close(reader));
     FAILS(bloomfile_reader_open(path, BLOOMFILE_READ_VERIFY, NULL, &reader), BLOOMFILE_ERROR_DAMAGED,
           path);

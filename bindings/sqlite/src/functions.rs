@@ -64,7 +64,7 @@ fn contains(context: &Context<'_>, files: &Files) -> Result<Option<bool>> {
     let file = of_statement::<Asked>(context, |path| files.asked(path))?;
     let Some(OfStatement(file)) = file.as_deref() else { return Ok(None) };
     let Some(key) = file.form.key(context.get_raw(1))? else { return Ok(None) };
-    Ok(Some(file.contains(key.as_ref()).map_err(|error| in_file(context, error))?))
+    Ok(Some(file.contains(key.as_ref())?))
 }
 
 fn add(context: &Context<'_>, files: &Files) -> Result<Option<bool>> {
@@ -72,13 +72,4 @@ fn add(context: &Context<'_>, files: &Files) -> Result<Option<bool>> {
     let Some(OfStatement(file)) = file.as_deref() else { return Ok(None) };
     let Some(key) = file.form.key(context.get_raw(1))? else { return Ok(None) };
     Ok(Some(file.filter.add(key.as_ref())?))
-}
-
-/// Names the file in an error that does not.
-#[cold]
-fn in_file(context: &Context<'_>, error: bloomfile::Error) -> String {
-    match (error.path(), path(context.get_raw(0))) {
-        (None, Ok(Some(path))) => format!("{}: {error}", path.display()),
-        _ => error.to_string(),
-    }
 }
