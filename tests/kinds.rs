@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bloomfile::{
-    CellKind, Error, Filter, Options, Reader, WhenFull,
+    CellKind, Error, Filter, Options, ReadOptions, Reader, WhenFull,
     geometry::Layout,
     ops::{SetOperation, repair},
     plan,
+    reader::Access,
     report::{inspect, verify},
 };
 
@@ -147,6 +148,63 @@ fn counters_are_seen_by_readers_once_they_are_synced() {
     filter.remove(b"new").unwrap();
     filter.sync().unwrap();
     assert!(!reader.contains(b"new"));
+}
+
+/// Live, left by a crash, closed and damaged: of one segment and of several.
+#[test]
+fn readers_count_as_the_filter_does() {
+    let options =
+        || Options::new().capacity(1000).false_positive_rate(1e-4).kind(CellKind::Counting);
+    for (name, options) in [
+        ("fixed", options()),
+        ("flat", options().layout(Layout::Flat)),
+        ("growing", options().grow()),
+        ("rotating", options().generations(3)),
+    ] {
+        let (folder, path) = place();
+        let filter = options.create(&path).unwrap();
+        let times = |number: u64| number % 20;
+        for number in 0..300 {
+            for _ in 0..times(number) {
+                filter.add(key(number)).unwrap();
+            }
+            if number == 150 && name == "rotating" {
+                filter.rotate().unwrap();
+            }
+        }
+        filter.sync().unwrap();
+        let expected: Vec<Option<u8>> = (0..400).map(|n| filter.count_estimate(key(n))).collect();
+        assert_eq!(expected[7..9], [Some(7), Some(8)], "{name}");
+        assert_eq!(expected[19], Some(15), "{name}");
+        let counts = |path: &Path, access: Access| {
+            let reader = ReadOptions::new().access(access).open(path).unwrap();
+            (0..400).map(|n| reader.count_estimate(key(n))).collect::<Vec<_>>()
+        };
+        let crashed = folder.path().join("crashed");
+        std::fs::copy(&path, &crashed).unwrap();
+        for access in [Access::Mapped, Access::Memory] {
+            assert!(counts(&path, access) == expected, "{name}, {access:?}: live");
+            assert!(counts(&crashed, access) == expected, "{name}, {access:?}: crashed");
+        }
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.count_estimate(key(7)), Some(7), "{name}");
+        filter.remove(key(7)).unwrap();
+        filter.close().unwrap();
+        assert_eq!(reader.count_estimate(key(7)), Some(6), "{name}: of a reader opened before");
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Every page of the newest segment is lost.
+        let newest = inspect(&path).unwrap().segments.pop().unwrap();
+        let data = (newest.offset + newest.table_bytes) as usize;
+        bytes[data..][..newest.data_bytes as usize].fill(0);
+        std::fs::write(&path, bytes).unwrap();
+        for access in [Access::Mapped, Access::Memory] {
+            let found = counts(&path, access);
+            assert!(found.iter().all(|&count| count == Some(15)), "{name}, {access:?}: {found:?}");
+        }
+    }
+    let (_folder, path) = place();
+    Options::new().capacity(9).false_positive_rate(0.1).create(&path).unwrap().close().unwrap();
+    assert_eq!(Reader::open(&path).unwrap().count_estimate("sheep"), None);
 }
 
 #[test]

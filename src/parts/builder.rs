@@ -333,3 +333,11 @@ pub(super) fn summary_of_table(medium: &FileMedium, pages: u64) -> Result<(u32, 
     visited.map(drop)?;
     Ok((crc.finalize(), ones))
 }
+
+impl<K: AsRef<[u8]>> Extend<K> for PartBuilder {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        keys.into_iter().for_each(|key| {
+            self.add(key);
+        });
+    }
+}

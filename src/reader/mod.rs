@@ -4,6 +4,7 @@ mod answer;
 mod at_once;
 mod batch;
 mod checked;
+mod count;
 #[cfg(feature = "files")]
 mod follow;
 mod open;
