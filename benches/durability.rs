@@ -85,8 +85,9 @@ impl Bench {
         let filter = options.create(&path).unwrap();
         // Unlinked while it is open: nothing is left behind, whatever happens.
         std::fs::remove_file(&path).unwrap();
-        let mut bench =
-            Bench { filter, journal_records: journal_bytes / RECORD_BYTES, next_key: 0 };
+        // A checkpoint begins when one of the two halves is three quarters full.
+        let journal_records = journal_bytes / 2 / RECORD_BYTES * 3 / 4;
+        let mut bench = Bench { filter, journal_records, next_key: 0 };
         bench.add(KEYS_TO_TOUCH_ALL);
         bench.filter.checkpoint().unwrap();
         bench

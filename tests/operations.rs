@@ -198,6 +198,11 @@ fn files_of_any_sizes_are_merged() {
     assert!(filter.segments() > segments && (0..200_000).all(|n| filter.contains(key(7, n))));
     filter.close().unwrap();
     assert!(verify(&out).unwrap().is_sound());
+    // F-16: a segment takes as many adds as it is for itself, whatever the sizes of the others are.
+    for segment in inspect(&out).unwrap().segments {
+        let capacity = segment.capacity.unwrap_or(u64::MAX);
+        assert!(segment.adds <= capacity, "{} adds in a segment for {capacity}", segment.adds);
+    }
 }
 
 /// More sizes than a file has segments: what folds is folded; where nothing does, it is refused.

@@ -40,9 +40,10 @@ impl Filter {
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        if !self.closed && !self.engine.is_poisoned() {
+        if !self.closed {
             // There is no caller to tell; the file stays recoverable whatever happens here. In a
-            // forked child this does nothing: the file is the parent's.
+            // forked child this does nothing: the file is the parent's. A handle that has failed only
+            // lets go of the file: after this it can be opened again.
             let _ = self.end();
         }
     }

@@ -105,21 +105,19 @@ impl<M: Medium> Engine<M> {
 
     /// Reserves a place in the newest segment; false when there is none.
     pub(super) fn reserve_place(&self) -> bool {
-        let Some(mut limit) = self.limit else { return true };
+        let Some(limit) = &self.limit else { return true };
         if self.cells_left.are_none() {
             return false;
         }
-        if self.superblock.when_full == WhenFull::Grow {
-            limit = self.rollover_limit();
-        }
+        let limit = limit.load(Ordering::Relaxed);
         let before = self.filled.fetch_add(1, Ordering::Relaxed);
         if before >= limit {
             self.filled.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         // Ahead of need, so that the next segment is there when this one is full.
-        if before == limit - limit / 4 {
-            self.journal.ring();
+        if before >= limit - limit / 4 && !self.announced.load(Ordering::Relaxed) {
+            self.announced.store(self.journal.ring(), Ordering::Relaxed);
         }
         true
     }

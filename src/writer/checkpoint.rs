@@ -74,6 +74,7 @@ impl<M: Medium> Engine<M> {
     pub(super) fn boundary_round(&self, lead: &mut Lead<'_>, tables: &mut Tables) -> Result<()> {
         let mark = lead.begin_round().unwrap_or(self.mark());
         if !self.draw_boundary(tables, mark)? {
+            self.counters.stalled();
             self.finish_frozen(tables)?;
         }
         self.mark.store(mark, Ordering::Release);
@@ -170,9 +171,11 @@ impl<M: Medium> Engine<M> {
         self.journal.begin(epoch, mask_bits, half, link);
     }
 
-    /// Leaves what remains of a checkpoint to the background, or does it now if there is none.
-    pub(super) fn finish_later(&self, mut tables: MutexGuard<'_, Tables>) -> Result<()> {
-        if self.journal.ring() { Ok(()) } else { self.finish_frozen(&mut tables) }
+    /// Leaves what remains of a checkpoint to the background; where there is none, to the next call of
+    /// [`checkpoint`](Self::checkpoint), or to the first that finds the other half full as well.
+    pub(super) fn finish_later(&self, tables: MutexGuard<'_, Tables>) {
+        drop(tables);
+        self.journal.ring();
     }
 
     /// What remains of a checkpoint after its boundary, with adds going on.

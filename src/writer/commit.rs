@@ -52,6 +52,22 @@ struct RoundState {
     gathering: Gathering,
 }
 
+impl RoundState {
+    /// Whether a thread leads, and has begun no round, or ended it.
+    fn is_led_without_round(&self) -> bool {
+        self.busy && self.started == self.finished
+    }
+
+    /// Has the next round serve a call, with its mark, once: the number of that round.
+    fn count(&mut self, mark: Option<u64>, is_counted: &mut bool) -> u64 {
+        if !std::mem::replace(is_counted, true) {
+            self.calls += 1;
+            self.mark = mark.or(self.mark);
+        }
+        self.started + 1
+    }
+}
+
 /// The calls that are likely to come in a moment, because a round has just let them go.
 #[derive(Default)]
 struct Gathering {
@@ -90,13 +106,8 @@ impl Gathering {
 pub(super) struct Lead<'a> {
     rounds: &'a Rounds,
     round: Option<Round>,
-    /// The call that leads, with its mark: if its round fails, it alone is told so.
-    own: Option<Call>,
-}
-
-/// A call of `sync` that leads the round that it waits for.
-struct Call {
-    mark: Option<u64>,
+    /// A call of `sync` leads the round that it waits for: if that fails, it alone is told so.
+    has_own_call: bool,
 }
 
 /// A round that has begun.
@@ -157,10 +168,10 @@ impl Drop for Lead<'_> {
         let mut state = lock(&self.rounds.state);
         // A round that came to nothing: the calls that wait for it lead one of their own.
         if let Some(round) = self.round.take() {
-            let own = self.own.as_ref();
-            let is_own = own.is_some_and(|call| call.mark == round.mark);
-            state.mark = state.mark.or(round.mark.filter(|_| !is_own));
-            state.calls += round.calls - u64::from(own.is_some());
+            // So does the mark, unless it is that of the only call: that one is told of the failure.
+            state.calls += round.calls - u64::from(self.has_own_call);
+            let is_wanted = !self.has_own_call || round.calls > 1;
+            state.mark = state.mark.or(round.mark.filter(|_| is_wanted));
         }
         state.busy = false;
         let next = Woken::after(&state, state.started + 1);
@@ -244,7 +255,7 @@ impl Rounds {
 
     fn lead(&self, state: &mut RoundState) -> Lead<'_> {
         state.busy = true;
-        Lead { rounds: self, round: None, own: None }
+        Lead { rounds: self, round: None, has_own_call: false }
     }
 }
 
@@ -268,16 +279,17 @@ impl<M: Medium> Engine<M> {
         //   cells with release (`Words::store`, and the fences in front of wider stores). The fence
         //   here makes those stores, seen by a relaxed load, order what comes before them.
         fence(Ordering::Acquire);
-        let mut needed = if self.has_unsynced() || news() {
-            state.calls += 1;
-            state.started + 1
+        // Who leads without a round may have changes of counters in hand that are in no journal and
+        // under no slot yet: a rollover does.
+        let mut is_counted = false;
+        let mut needed = if self.has_unsynced() || news() || state.is_led_without_round() {
+            state.count(mark, &mut is_counted)
         } else if state.busy {
             // The round that is under way has ended the group of all that was added.
             state.started
         } else {
             return Ok(());
         };
-        state.mark = mark.or(state.mark);
         while state.finished < needed {
             self.refuse_wait_if_dead()?;
             if state.busy {
@@ -285,16 +297,15 @@ impl<M: Medium> Engine<M> {
                 continue;
             }
             // Or the one after it, if the round that it waited for came to nothing.
-            needed = state.started + 1;
+            needed = state.count(mark, &mut is_counted);
             if let Some(until) = state.gathering.until
                 && state.calls < state.gathering.expected
             {
                 state = self.rounds.wait_for_calls(state, needed, until);
                 continue;
             }
-            state.mark = state.mark.or(mark);
             let mut lead = self.rounds.lead(&mut state);
-            lead.own = Some(Call { mark });
+            lead.has_own_call = true;
             let mark = lead.begin_with(&mut state);
             drop(state);
             self.sync_round(mark)?;
@@ -358,10 +369,10 @@ impl<M: Medium> Engine<M> {
         // From here on adds go on, behind the sync record.
         drop(stripes);
         self.flush_group(&span)?;
-        match frozen {
-            Some(tables) => self.finish_later(tables),
-            None => Ok(()),
+        if let Some(tables) = frozen {
+            self.finish_later(tables);
         }
+        Ok(())
     }
 
     /// Makes a group durable and writes that down.
@@ -390,6 +401,29 @@ impl<M: Medium> Engine<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A round that fails is told to the call that led it; the others of the round keep its mark.
+    #[test]
+    fn a_round_that_fails_drops_no_mark_of_others() {
+        let rounds = Rounds::default();
+        let fail = |marks: &[Option<u64>]| {
+            let mut state = lock(&rounds.state);
+            for &mark in marks {
+                state.count(mark, &mut false);
+            }
+            let mut lead = rounds.lead(&mut state);
+            lead.has_own_call = true;
+            lead.begin_with(&mut state);
+            drop(state);
+            drop(lead);
+            let mut state = lock(&rounds.state);
+            (std::mem::take(&mut state.mark), std::mem::take(&mut state.calls))
+        };
+        assert_eq!(fail(&[Some(6), Some(5)]), (Some(5), 1));
+        assert_eq!(fail(&[Some(5), Some(5)]), (Some(5), 1));
+        assert_eq!(fail(&[None, Some(5)]), (Some(5), 1));
+        assert_eq!(fail(&[Some(5)]), (None, 0), "it was told of the failure");
+    }
 
     #[test]
     fn rounds_that_waited_in_vain_make_others_begin_at_once() {

@@ -192,13 +192,11 @@ impl<M: Medium> Engine<M> {
             if self.journal.is_nearly_full() { self.try_switch(&stripes, mark) } else { None };
         drop(stripes);
         self.apply_group(&group)?;
-        match frozen {
-            Some(tables) => {
-                self.segments.all().for_each(Segment::freeze);
-                self.finish_later(tables)
-            }
-            None => Ok(()),
+        if let Some(tables) = frozen {
+            self.segments.all().for_each(Segment::freeze);
+            self.finish_later(tables);
         }
+        Ok(())
     }
 
     /// Whether the changes since the last sync are all in the journal, with room for a sync record.

@@ -111,8 +111,10 @@ pub(crate) struct Engine<M: Medium> {
     /// Pages whose entries were replaced although no records tell how they came to be what they are.
     pages_unverified: AtomicU64,
     /// Adds that the newest segment takes before something has to happen, and how many it has.
-    limit: Option<u64>,
+    limit: Option<AtomicU64>,
     filled: AtomicU64,
+    /// The background was told that the next segment should be prepared.
+    announced: AtomicBool,
     cells_left: CellsLeft,
     recovery: Option<Recovery>,
     counters: Counters,
@@ -217,7 +219,7 @@ impl<M: Medium> Engine<M> {
         let journal = Journal::open(&medium, superblock, slot)?;
         let length = medium.length().map_err(Error::io("tell the length of the file"))?;
         let limit = match (superblock.when_full, superblock.shape()) {
-            (WhenFull::Grow, _) => Some(slot.newest().capacity),
+            (WhenFull::Grow, _) => Some(rollover::room(slot.newest())),
             (_, Shape::Rotating(_)) if superblock.rotate_after > 0 => Some(superblock.rotate_after),
             (WhenFull::Refuse, _) => Some(superblock.capacity),
             _ => None,
@@ -249,7 +251,8 @@ impl<M: Medium> Engine<M> {
             journal,
             stripes: Stripes::new(data_bytes),
             rounds: Rounds::default(),
-            limit,
+            limit: limit.map(AtomicU64::new),
+            announced: AtomicBool::new(false),
             recovery: None,
             counters: Counters::of(slot),
             first_error: OnceLock::new(),

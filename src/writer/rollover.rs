@@ -12,7 +12,7 @@ use crate::error::{Error, Result, memory};
 use crate::file::write_empty_table;
 use crate::format::{
     Extent, MAX_SEGMENTS, PageEntry, Record, SLOTS_TO_CLOSE, SegmentRecord, Shape, Slot, State,
-    Superblock, region_count, region_extent, region_places,
+    Superblock, WhenFull, region_count, region_extent, region_places,
 };
 use crate::geometry::{CellKind, Geometry, PAGE_BYTES};
 use crate::kernel::{Active, SegmentSet};
@@ -52,43 +52,45 @@ impl<M: Medium> Engine<M> {
         Ok(set)
     }
 
-    /// Adds that the newest segment takes before another becomes the newest.
-    pub(super) fn rollover_limit(&self) -> u64 {
-        match self.superblock.shape() {
-            Shape::Growing => {
-                let newest = self.segments.active().newest as u32;
-                plan::growth_capacity(self.superblock.capacity, newest)
-            }
-            _ => self.superblock.rotate_after,
-        }
+    /// Whether the newest segment has as many adds as it takes before another becomes the newest.
+    fn is_full(&self) -> bool {
+        let limit = self.limit.as_ref().map(|limit| limit.load(Ordering::Relaxed));
+        limit.is_some_and(|limit| self.filled.load(Ordering::Relaxed) >= limit)
     }
 
     /// Whether the next segment should be prepared.
     pub(super) fn wants_segment(&self) -> bool {
+        lock(&self.prepared).is_none() && self.nears_rollover()
+    }
+
+    /// Whether the newest segment will soon be full, and is large enough to prepare the next one ahead.
+    pub(super) fn nears_rollover(&self) -> bool {
         let rolls = match self.superblock.shape() {
             Shape::Growing => self.segments.active().count < MAX_SEGMENTS,
             Shape::Rotating(_) => self.superblock.rotate_after > 0,
             Shape::Fixed => false,
         };
-        let limit = self.rollover_limit();
-        rolls
-            && limit >= FEW_ADDS
-            && self.filled.load(Ordering::Relaxed) >= limit - limit / 4
-            && lock(&self.prepared).is_none()
+        let Some(limit) = self.limit.as_ref().map(|limit| limit.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        rolls && limit >= FEW_ADDS && self.filled.load(Ordering::Relaxed) >= limit - limit / 4
     }
 
-    /// Prepares the next segment ahead of need. A checkpoint keeps out of the way: the changes of a
-    /// large sync stand where the segment will be, until the slot behind them is written.
-    pub(super) fn prepare_segment_ahead(&self) -> Result<()> {
-        let _tables = lock(&self.tables);
-        // Another segment may have come to be the newest while this waited.
-        if self.has_spilled() || !self.wants_segment() { Ok(()) } else { self.prepare_segment() }
+    /// Prepares the next segment ahead of need, if it is called for. In a counting file a checkpoint
+    /// keeps out of the way: the changes of a large sync stand where the segment will be, until the
+    /// slot behind them is written. Others go on with theirs.
+    pub(super) fn prepare_segment_ahead(&self, called_for: impl Fn(&Self) -> bool) -> Result<()> {
+        let counting = self.superblock.cells == CellKind::Counting;
+        let _tables = counting.then(|| lock(&self.tables));
+        if self.has_spilled() { Ok(()) } else { self.prepare_segment(called_for) }
     }
 
-    /// Allocates and zeroes the next segment, if there is one to come. Called with the tables locked.
-    pub(super) fn prepare_segment(&self) -> Result<()> {
+    /// Allocates and zeroes the next segment, if it is called for and not there. In a counting file
+    /// with the tables locked.
+    pub(super) fn prepare_segment(&self, called_for: impl Fn(&Self) -> bool) -> Result<()> {
         let mut prepared = lock(&self.prepared);
-        if prepared.is_none() {
+        // Another segment may have come to be the newest while this waited.
+        if prepared.is_none() && called_for(self) {
             let slot = lock(&self.committed).slot.clone();
             *prepared = Some(self.prepare_after(&slot)?);
         }
@@ -168,7 +170,7 @@ impl<M: Medium> Engine<M> {
 
     /// What the newest segment being full leads to, in a filter that grows or rotates by itself.
     pub(super) fn roll_over_when_full(&self) -> Result<()> {
-        self.roll_over(|| self.filled.load(Ordering::Relaxed) >= self.rollover_limit(), false)
+        self.roll_over(Self::is_full, false)
     }
 
     /// Drops the oldest generation, if there are as many as there may be, and starts a new one.
@@ -178,16 +180,19 @@ impl<M: Medium> Engine<M> {
             let reason = "only a filter made with generations rotates";
             return Err(Error::parameter("rotate", "done on this file", reason));
         };
-        self.roll_over(|| true, true)
+        self.roll_over(|_| true, true)
     }
 
     /// Makes another segment the newest, if that is still called for; after a sync if `sync` says so:
     /// a rollover that comes by itself must not make changes of counters durable whose mark is not
     /// known.
-    fn roll_over(&self, called_for: impl Fn() -> bool, sync: bool) -> Result<()> {
+    fn roll_over(&self, called_for: impl Fn(&Self) -> bool, sync: bool) -> Result<()> {
         self.ensure_begun()?;
+        // Syncs go on while the segment is made, if the background has not made it.
+        lock(&self.committed).slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
+        self.prepare_segment_ahead(&called_for)?;
         let mut lead = self.lead()?;
-        if !called_for() {
+        if !called_for(self) {
             return Ok(());
         }
         let counting = self.superblock.cells == CellKind::Counting;
@@ -200,7 +205,7 @@ impl<M: Medium> Engine<M> {
         self.finish_frozen(&mut tables)?;
         // One that ends the epoch, and perhaps one before it.
         lock(&self.committed).slot.expect_numbers(2 + SLOTS_TO_CLOSE)?;
-        self.prepare_segment()?;
+        self.prepare_segment(|_| true)?;
         let dirty = self.segments.all().map(|segment| segment.pages.dirty().count()).sum::<usize>();
         if !counting && dirty >= MANY_PAGES {
             self.boundary_round(&mut lead, &mut tables)?;
@@ -234,6 +239,7 @@ impl<M: Medium> Engine<M> {
             }
             _ => None,
         };
+        let room = room(&record);
         let stripes = self.all_stripes()?;
         // Changes of counters that are not synced stay so: the mark that goes with them is not known.
         let mut unsynced = self.unsynced_changes();
@@ -258,7 +264,13 @@ impl<M: Medium> Engine<M> {
             self.segments.get(region).keys.clear();
         }
         self.segments.activate(active);
+        if self.superblock.when_full == WhenFull::Grow
+            && let Some(limit) = &self.limit
+        {
+            limit.store(room, Ordering::Relaxed);
+        }
         self.filled.store(0, Ordering::Relaxed);
+        self.announced.store(false, Ordering::Relaxed);
         if let Some(table) = tables.tables.last() {
             let committed = lock(&self.committed);
             self.cells_left.reset(&self.superblock, &committed.slot, table);
@@ -279,6 +291,11 @@ impl<M: Medium> Engine<M> {
         }
         Ok(())
     }
+}
+
+/// Adds that a segment of a growing file takes: as many as it is for (F-16).
+pub(super) fn room(record: &SegmentRecord) -> u64 {
+    if record.capacity == 0 { u64::MAX } else { record.capacity }
 }
 
 /// What the next segment of a growing file shall be.

@@ -20,7 +20,7 @@ impl<M: Medium + 'static> Work for Engine<M> {
         // writes tells.
         while self.wants_checkpoint() && self.checkpoint_in_background().is_ok() {}
         if !self.is_dead() && self.wants_segment() {
-            let _ = self.prepare_segment_ahead();
+            let _ = self.prepare_segment_ahead(Self::nears_rollover);
         }
     }
 }

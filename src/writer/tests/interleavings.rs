@@ -174,6 +174,36 @@ fn interleavings_of_syncs_in_groups_lose_nothing() {
     shuttle::check_pct(|| run_syncers(None), ROUNDS, 3);
 }
 
+/// Counters that are counted and synced, in a file without a journal, while another thread rotates: the
+/// rollover takes over what is not synced, and a sync that comes meanwhile does not take it for done.
+fn run_rollovers() {
+    let medium = new_filter_of(Kind::COUNTING_ROTATING, Geometry::line(8, 1).unwrap(), 0, None);
+    let engine = Arc::new(Engine::open(medium.clone()).unwrap());
+    let syncers: Vec<_> = (0..2)
+        .map(|syncer| {
+            let (engine, medium) = (Arc::clone(&engine), medium.clone());
+            shuttle::thread::spawn(move || {
+                let hash = split_mix(syncer, 9);
+                engine.add_hash(hash).unwrap();
+                engine.sync(None).unwrap();
+                (hash, medium.view(|view| view.power_cut(Keep::Nothing, &mut Choices::new(0))))
+            })
+        })
+        .collect();
+    engine.rotate().unwrap();
+    for syncer in syncers {
+        let (hash, image) = syncer.join().unwrap();
+        let cut = Engine::open(SimulatedMedium::new(image, None)).unwrap();
+        assert!(cut.contains_hash(hash), "a synced key is lost");
+    }
+}
+
+#[test]
+fn f87_interleavings_of_syncs_and_rollovers_lose_nothing() {
+    shuttle::check_random(run_rollovers, 3 * ROUNDS);
+    shuttle::check_pct(run_rollovers, ROUNDS, 3);
+}
+
 /// Threads that sync one key after another, so that rounds wait for their calls to come back: each call
 /// returns, however few others are left.
 fn run_again_and_again() {

@@ -39,7 +39,7 @@ impl<M: Medium> Engine<M> {
     pub(super) fn prepare_ahead(&self) -> Result<()> {
         self.refuse_if_dead()?;
         self.ensure_begun()?;
-        self.prepare_segment()
+        self.prepare_segment(|_| true)
     }
 
     /// Whether adds went unlogged that no slot describes yet.
