@@ -94,6 +94,12 @@ impl AskFile {
         self.0.health()
     }
 
+    /// Pages that could not be verified when a recovery took what they held, or that came from such a
+    /// file: as in [`Verification::pages_kept_unverified`](crate::report::Verification).
+    pub fn pages_kept_unverified(&self) -> u64 {
+        self.0.shared().snapshot.loaded.slot.unverifiable_pages
+    }
+
     /// Length of the file in bytes, as it was opened.
     pub fn length(&self) -> u64 {
         self.0.length()

@@ -351,10 +351,12 @@ impl Reader {
     /// # Ok::<(), bloomfile::Error>(())
     /// ```
     pub fn stats(&self) -> ReaderStats {
-        match &self.checked {
+        let stats = match &self.checked {
             Some(checked) => checked.stats(self.segments.order()),
             None => ReaderStats { pages: self.pages(), ..ReaderStats::default() },
-        }
+        };
+        let pages_kept_unverified = self.snapshot.loaded.slot.unverifiable_pages;
+        ReaderStats { pages_kept_unverified, ..stats }
     }
 
     /// Data pages in the segments in use.

@@ -25,6 +25,9 @@ pub struct ReaderStats {
     /// Pages that hold more than checksums and journal explain, because a writer has no room in its
     /// journal or the power was cut: they are believed, and checked again after the next checkpoint.
     pub pages_unverifiable: u64,
+    /// Pages that were such when a recovery took what they held, or that came from such a file, as of
+    /// opening: [`Verification::pages_kept_unverified`](crate::report::Verification).
+    pub pages_kept_unverified: u64,
 }
 
 /// One bit for each page of a region.

@@ -28,6 +28,13 @@ pub fn advice(file: &Path, inspection: &Inspection, crowded: u64) -> String {
         let key = if keyed { " --key-file KEY_FILE" } else { "" };
         return format!("recover it: bloomfile add {file}{key} < {NO_INPUT}");
     }
+    if inspection.unverifiable_pages > 0 {
+        let pages = units::counted(inspection.unverifiable_pages, "page");
+        return format!(
+            "build it again from the keys, or restore it from a copy: {pages} could not be verified \
+             when a recovery kept them, so that its \"no\" is not certain"
+        );
+    }
     if inspection.repaired_pages > 0 && inspection.kind != CellKind::Sealed {
         let pages = units::counted(inspection.repaired_pages, "page");
         let answers = if inspection.repaired_pages == 1 { "says" } else { "say" };

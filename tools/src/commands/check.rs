@@ -11,7 +11,7 @@ use bloomfile::Key as Secret;
 use clap::Args;
 use serde::Serialize;
 
-use super::key_form;
+use super::{key_form, wording};
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Key, Piece, Sink};
 use crate::options::{KeyListArgs, ReadArgs};
@@ -23,7 +23,8 @@ use asked::Asked;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A key that is not printed is certainly absent: a damaged file is an error, so its data is checked
-first. Of lines with fields the whole line is printed.
+first. What a power cut left without a checksum cannot be checked; a warning says so, with --quiet
+as well, until the file is built again. Of lines with fields the whole line is printed.
 
 Keys are read in the form that the file records: with letters in lower case, say, if it was built
 with --lower. An option that contradicts it is an error, because keys would seem to be absent.
@@ -97,6 +98,7 @@ struct CheckOutput<'a> {
     key: Option<&'a str>,
     answer: &'static str,
     record: Option<&'a str>,
+    pages_unverified: u64,
 }
 
 /// The answer of a filter, in its words.
@@ -125,8 +127,11 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
     let mut opened = args.read.secret.open_all(&paths, open)?.into_iter();
     let reader = opened.next().expect("the first of the files");
     let deleted = opened.next();
+    let pages_unverified = reader.pages_unverified();
+    wording::warn_if_unverified(&args.file, pages_unverified);
     let form = key_form::for_file(&args.file, &reader.metadata(), inputs)?;
     if let (Some(deleted), Some(path)) = (&deleted, &args.except) {
+        wording::warn_if_unverified(path, deleted.pages_unverified());
         let other = key_form::for_file(path, &deleted.metadata(), inputs)?;
         if other != form {
             let message = "records another form of keys, so that it holds other keys of the same \
@@ -146,6 +151,7 @@ pub(super) fn run(args: CheckArgs) -> Result<ExitCode> {
     let mut checking = Checking {
         reader,
         deleted,
+        pages_unverified,
         show,
         absent: args.absent,
         all: args.all,
@@ -191,6 +197,8 @@ struct Checking {
     reader: Asked,
     /// Holds the keys that count as absent all the same.
     deleted: Option<Asked>,
+    /// Pages that nothing proves to be what was written.
+    pages_unverified: u64,
     show: Show,
     /// The absent keys are of interest rather than the others.
     absent: bool,
@@ -293,6 +301,7 @@ impl Checking {
                                 key: str::from_utf8(key).ok(),
                                 answer: answer(found),
                                 record: record.and_then(|record| str::from_utf8(record).ok()),
+                                pages_unverified: self.pages_unverified,
                             },
                             &mut to.text,
                         );

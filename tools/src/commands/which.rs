@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::check::EXIT_ABSENT;
-use super::key_form;
+use super::{key_form, wording};
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Form, Format, Piece, Sink};
 use crate::options::{InputArgs, ReadArgs};
@@ -26,7 +26,8 @@ bloomfile which [OPTIONS] KEY FILE...
 #[command(after_help = "\
 Prints each key and the files that may hold it, separated by tabs. The files may differ in size,
 layout, seed and form of keys; --key-file is for those that are keyed. A file that is not printed
-certainly does not hold the key: a damaged file is an error, so the data is checked first.
+certainly does not hold the key: a damaged file is an error, so the data is checked first. What a
+power cut left without a checksum cannot be checked, and a warning says so.
 
 Exit status: 0 when some file may hold some key, 1 when none may, 2 on error.
 
@@ -79,15 +80,20 @@ struct WhichOutput<'a> {
     key: Option<&'a str>,
     files: Vec<&'a str>,
     record: Option<&'a str>,
+    pages_unverified: u64,
 }
 
 pub(super) fn run(mut args: WhichArgs) -> Result<ExitCode> {
     let (keys, files) = args.split()?;
     keys::warn_of_file_names(&keys);
     let mut groups: Vec<Group> = Vec::new();
+    let mut pages_unverified = 0u64;
     let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let readers = args.read.secret.open_all(&paths, |path, key| args.read.open(path, key))?;
     for ((number, path), reader) in files.iter().enumerate().zip(readers) {
+        let unverified = wording::pages_unverified(&reader);
+        wording::warn_if_unverified(path, unverified);
+        pages_unverified = pages_unverified.saturating_add(unverified);
         let form = key_form::for_file(path, reader.metadata(), &args.inputs)?;
         let at = groups.iter().position(|group| group.form == form).unwrap_or_else(|| {
             groups.push(Group { form, readers: Readers::new(), numbers: Vec::new() });
@@ -105,6 +111,7 @@ pub(super) fn run(mut args: WhichArgs) -> Result<ExitCode> {
         groups,
         names: files.iter().map(|path| name(path, args.json)).collect(),
         json: args.json,
+        pages_unverified,
         printer: Printer::new(args.inputs.records.null),
         out: BufWriter::with_capacity(1 << 16, io::stdout()),
         found: false,
@@ -146,6 +153,8 @@ struct Asking {
     groups: Vec<Group>,
     names: Vec<String>,
     json: bool,
+    /// Pages of all files that nothing proves to be what was written.
+    pages_unverified: u64,
     printer: Printer,
     out: BufWriter<Stdout>,
     found: bool,
@@ -175,6 +184,7 @@ impl Asking {
             key: str::from_utf8(key).ok(),
             files: found.iter().map(|&number| self.names[number].as_str()).collect(),
             record: record.and_then(|record| str::from_utf8(record).ok()),
+            pages_unverified: self.pages_unverified,
         };
         output::json_line(&line, text);
     }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use bloomfile::Reader;
+
 pub(super) use bloomfile_describe::words::*;
 
 use crate::{output, units};
@@ -15,6 +17,28 @@ pub(super) fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64
                 "holds {}, made for {}: its rate is higher than planned; {remedy}",
                 units::counted(adds, "key"),
                 units::count(capacity)
+            ),
+        );
+    }
+}
+
+/// Pages of a file that nothing proves to be what was written: those that hold more than checksums and
+/// journal explain, and those that a recovery kept so.
+pub(super) fn pages_unverified(reader: &Reader) -> u64 {
+    let stats = reader.stats();
+    stats.pages_unverifiable.saturating_add(stats.pages_kept_unverified)
+}
+
+/// Warns that a "no" of a file is not certain, if it has such pages. Quiet commands do as well: nothing
+/// else would tell such a "no" from one that is.
+pub(super) fn warn_if_unverified(path: &Path, pages: u64) {
+    if pages > 0 {
+        output::warn(
+            path,
+            format_args!(
+                "{} cannot be verified: a key that damage took from there counts as absent, so that \
+                 a \"no\" is not certain; verify tells more",
+                units::counted(pages, "page")
             ),
         );
     }

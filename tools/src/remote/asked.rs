@@ -88,6 +88,11 @@ impl AskedFile {
         Ok(())
     }
 
+    /// Pages that nothing proves to be what was written, as far as the headers tell.
+    pub(crate) fn pages_unverified(&self) -> u64 {
+        lock(&self.current).file.pages_kept_unverified()
+    }
+
     /// The first damage that an answer rested on.
     pub(crate) fn damage(&self) -> Option<Failure> {
         lock(&self.damage).as_ref().map(|error| failure(&self.address, error))

@@ -40,6 +40,10 @@ impl AskedFile {
         match *self {}
     }
 
+    pub(crate) fn pages_unverified(&self) -> u64 {
+        match *self {}
+    }
+
     pub(crate) fn damage(&self) -> Option<Failure> {
         match *self {}
     }

@@ -226,14 +226,14 @@ fn every_key_has_an_answer() {
     sandbox.run("check -a hosts.bloom absent").is(1, "no\tabsent\n", "");
     sandbox.run("check --json hosts.bloom ::1 absent").is(
         0,
-        "{\"key\":\"::1\",\"answer\":\"maybe\",\"record\":null}\n\
-         {\"key\":\"absent\",\"answer\":\"no\",\"record\":null}\n",
+        "{\"key\":\"::1\",\"answer\":\"maybe\",\"record\":null,\"pages_unverified\":0}\n\
+         {\"key\":\"absent\",\"answer\":\"no\",\"record\":null,\"pages_unverified\":0}\n",
         "",
     );
     sandbox.run_with("check --json hosts.bloom --csv --each", "1,\"::1\"\n").is(
         0,
-        "{\"key\":\"1\",\"answer\":\"no\",\"record\":\"1,\\\"::1\\\"\"}\n\
-         {\"key\":\"::1\",\"answer\":\"maybe\",\"record\":\"1,\\\"::1\\\"\"}\n",
+        "{\"key\":\"1\",\"answer\":\"no\",\"record\":\"1,\\\"::1\\\"\",\"pages_unverified\":0}\n\
+         {\"key\":\"::1\",\"answer\":\"maybe\",\"record\":\"1,\\\"::1\\\"\",\"pages_unverified\":0}\n",
         "",
     );
     sandbox.run("check --json --all hosts.bloom absent --hex").is(

@@ -189,8 +189,8 @@ fn which_names_the_files_of_each_key() {
     sandbox.write("keys.txt", "3999\n");
     sandbox.run("which --json -k 1 --from keys.txt small.bloom large.bloom").is(
         0,
-        "{\"key\":\"1\",\"files\":[\"small.bloom\"],\"record\":null}\n\
-         {\"key\":\"3999\",\"files\":[\"large.bloom\"],\"record\":null}\n",
+        "{\"key\":\"1\",\"files\":[\"small.bloom\"],\"record\":null,\"pages_unverified\":0}\n\
+         {\"key\":\"3999\",\"files\":[\"large.bloom\"],\"record\":null,\"pages_unverified\":0}\n",
         "",
     );
     assert_eq!(sandbox.run("which -k 1 small.bloom missing.bloom").code, Some(2));

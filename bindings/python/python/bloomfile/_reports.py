@@ -94,6 +94,7 @@ class ReaderStats(Report):
     pages: int
     pages_checked: int
     pages_unverifiable: int
+    pages_kept_unverified: int
     pages_damaged: int
 
 

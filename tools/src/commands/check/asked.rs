@@ -7,6 +7,7 @@ use std::slice;
 
 use bloomfile::{Reader, hash::Hasher};
 
+use crate::commands::wording::pages_unverified;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Piece, Sink};
 use crate::remote::AskedFile;
@@ -83,6 +84,14 @@ impl Asked {
             }
         }
         Ok(())
+    }
+
+    /// Pages that nothing proves to be what was written.
+    pub(super) fn pages_unverified(&self) -> u64 {
+        match self {
+            Asked::Here(reader) => pages_unverified(reader),
+            Asked::There(file) => file.pages_unverified(),
+        }
     }
 
     /// The damage that answers rested on.

@@ -291,6 +291,10 @@ fn health(inspection: &Inspection) -> String {
     if inspection.journal_full && matches!(inspection.health, Health::Live | Health::Crashed) {
         text.push_str("\nadds that the journal had no room for are not in the figures above");
     }
+    if inspection.health == Health::Crashed {
+        // How many, only those know that read them: the slot counts what a recovery kept.
+        text.push_str("\nits pages were not checked here: verify tells which cannot be verified");
+    }
     for (count, what) in [
         (inspection.unverifiable_pages, "not verifiable, and kept by a recovery"),
         (inspection.repaired_pages, repaired(inspection.kind)),
