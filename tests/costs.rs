@@ -14,8 +14,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bloomfile::{
-    Error, Filter, ReadOptions, Reader,
+    Error, Filter, Options, ReadOptions, Reader,
+    geometry::Geometry,
     ops::{SetOperation, repair},
+    parts::Join,
     reader::Access,
     report::{Detail, explain, inspect, verify},
 };
@@ -159,6 +161,36 @@ fn f39_a_sparse_terabyte_is_refused_at_once() {
             let ranges = soon("explain", move || explained(&path, detail));
             assert!(ranges < 500, "{ranges} ranges");
         }
+    }
+}
+
+/// A part of a few blocks that says it is one of 1 TiB: no disk is asked for room for it.
+#[test]
+fn f39_a_sparse_part_is_refused_before_room_is_made_for_it() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, output) = (folder.path().join("part"), folder.path().join("joined"));
+    let geometry = Geometry::line(8, 64 * PAGES).unwrap();
+    let mut bytes = Options::new().geometry(geometry).plan_parts(1).unwrap().to_bytes().unwrap();
+    for (name, value) in [("part", 1), ("pages", PAGES)] {
+        let field = field("part header", name);
+        write(&mut bytes, field.offset, field.size, value);
+    }
+    // Its table is a hole: its entries are none that a page can have.
+    let length = bytes.len() as u64 + 8 * PAGES + PAGES * PAGE as u64;
+    for (entries, page) in [(0, 0), (1000, 1000)] {
+        let mut bytes = bytes.clone();
+        fix_header(&mut bytes, 0);
+        for _ in 0..entries {
+            bytes.extend([0xc71c_0011_u32.to_le_bytes(), [0; 4]].as_flattened());
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        let (part, joined) = (path.clone(), output.clone());
+        let error = soon("join", move || Join::new().run(&[part], joined)).unwrap_err();
+        assert_eq!(error.path(), Some(&*path), "{error}");
+        let error = error.into_cause();
+        let told = matches!(error, Error::PageEntry { page: found, .. } if found == page);
+        assert!(told && !output.exists(), "{error}");
     }
 }
 

@@ -268,7 +268,7 @@ impl PartBuilder {
             Work::Nothing => {}
         }
         let mut contents = PartContents { part, adds, ..PartContents::default() };
-        (contents.table_crc, contents.ones) = summary_of_table(&medium, count)?;
+        (contents.table_crc, contents.ones) = summary_of_table(&medium, &geometry, &pages)?;
         let header = plan.header.encode(&contents)?;
         medium.write_at(&header, 0).map_err(Error::io("write the part"))?;
         pending.publish()?;
@@ -320,14 +320,28 @@ fn solve(
     Ok(built.keys)
 }
 
-/// CRC of the part's page table and the sum of its ones, in bounded memory.
-pub(super) fn summary_of_table(medium: &FileMedium, pages: u64) -> Result<(u32, u64)> {
+/// CRC of the page table of a part with these pages and the sum of its ones, in bounded memory.
+///
+/// The first entry that no page can have is an error, and ends it: the table of a file that comes from
+/// others may be a hole of any length (F-39).
+pub(super) fn summary_of_table(
+    medium: &FileMedium,
+    geometry: &Geometry,
+    pages: &Range<u64>,
+) -> Result<(u32, u64)> {
     let (mut crc, mut ones) = (crc32fast::Hasher::new(), 0);
-    let range = PART_TABLE_OFFSET..PART_TABLE_OFFSET + part_table_bytes(pages);
+    let length = part_table_bytes(pages.end - pages.start);
+    let range = PART_TABLE_OFFSET..PART_TABLE_OFFSET + length;
+    let mut numbers = pages.clone();
     let visited = visit_table_bytes(medium, range, |bytes| {
         crc.update(bytes);
-        let entries = bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode);
-        ones += entries.map(|entry| u64::from(entry.ones)).sum::<u64>();
+        for entry in bytes.chunks_exact(ENTRY_BYTES).map(PageEntry::decode) {
+            // Behind the last one there is padding.
+            if let Some(page) = numbers.next().filter(|&page| !entry.is_possible(geometry, page)) {
+                return Err(Error::PageEntry { page, crc: entry.crc, ones: entry.ones });
+            }
+            ones += u64::from(entry.ones);
+        }
         Ok(ControlFlow::Continue(()))
     });
     visited.map(drop)?;

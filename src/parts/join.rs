@@ -76,7 +76,12 @@ impl Join {
         let PlanHeader { superblock, slot, identity_from_contents, .. } = parts[0].header.clone();
         let plan = PartPlan { header: parts[0].header.clone() }.plan();
         let extent = first_extent(&superblock, plan.geometry());
-        let pending = PendingFile::new(Target::new(output, self.replace)?, extent.end())?;
+        let target = Target::new(output, self.replace)?;
+        // Before the disk is asked for room: a small file may say that it is a part of any size.
+        for part in parts {
+            part.open_again()?;
+        }
+        let pending = PendingFile::new(target, extent.end())?;
         let medium = pending.medium()?;
         let mut maybe_pages = 0;
         for part in parts {
@@ -108,7 +113,8 @@ fn open_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Opened>> {
     }
     if let Some(pair) = parts.windows(2).find(|pair| pair[0].contents.part == pair[1].contents.part)
     {
-        let [one, other] = [0, 1].map(|at| pair[at].path.display());
+        let shown = |part: &Opened| part.path.to_string_lossy().escape_debug().to_string();
+        let [one, other] = [shown(&pair[0]), shown(&pair[1])];
         let reason = format!("part {} is there twice, as {one} and {other}", pair[0].contents.part);
         return refuse("with repetitions".into(), reason);
     }
@@ -172,21 +178,31 @@ impl Opened {
         open().map_err(|error| error.at(path))
     }
 
+    /// Opens a part that was looked at before, with a page table that is the one of its header.
+    fn open_again(&self) -> Result<FileMedium> {
+        let (again, medium) = Opened::open(&self.path)?;
+        let pages = self.header.pages_of(self.contents.part);
+        let check = || {
+            if (&again.header, again.contents) != (&self.header, self.contents) {
+                return Err(Error::Busy);
+            }
+            let (crc, ones) = summary_of_table(&medium, self.header.geometry(), &pages)?;
+            if (crc, ones) != (self.contents.table_crc, self.contents.ones) {
+                let expected = self.contents.table_crc;
+                return Err(Error::PageTable { expected, found: crc });
+            }
+            check_padding(&medium, pages.end - pages.start)
+        };
+        check().map_err(|error| error.at(&self.path))?;
+        Ok(medium)
+    }
+
     /// Copies pages and entries to where they belong; how many pages answer "maybe" for every key.
     fn copy(&self, to: &FileMedium, extent: &Extent) -> Result<u64> {
-        let (again, medium) = Opened::open(&self.path)?;
+        let medium = self.open_again()?;
         let blame = |error: Error| error.at(&self.path);
-        if (&again.header, again.contents) != (&self.header, self.contents) {
-            return Err(blame(Error::Busy));
-        }
         let pages = self.header.pages_of(self.contents.part);
         let count = pages.end - pages.start;
-        let (crc, ones) = summary_of_table(&medium, count).map_err(blame)?;
-        if (crc, ones) != (self.contents.table_crc, self.contents.ones) {
-            let expected = self.contents.table_crc;
-            return Err(blame(Error::PageTable { expected, found: crc }));
-        }
-        check_padding(&medium, count).map_err(blame)?;
         let mut maybe_pages = 0;
         for start in (0..count).step_by(PAGES_AT_ONCE as usize) {
             let some = PAGES_AT_ONCE.min(count - start);

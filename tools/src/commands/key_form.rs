@@ -32,9 +32,8 @@ pub(super) fn for_file(path: &Path, metadata: &Metadata, args: &InputArgs) -> Re
 pub(super) fn recorded(path: &Path, metadata: &Metadata) -> Result<Option<Form>> {
     Form::recorded(metadata).map_err(|unknown| {
         let message = format!(
-            "its keys have a form that this version does not know ({}); use a newer bloomfile, or \
-             give --no-form to read keys as the options say",
-            text::lines(&unknown)
+            "its keys have a form that this version does not know ({unknown}); use a newer bloomfile, \
+             or give --no-form to read keys as the options say"
         );
         Failure::about(text::path(path), message)
     })

@@ -18,6 +18,7 @@ use clap::ValueEnum;
 
 use super::Bad;
 use crate::options::FormArgs;
+use crate::text;
 
 /// The pairs of the metadata.
 const FORM: &str = "keys.form";
@@ -120,13 +121,14 @@ impl Form {
         form.into_iter().chain(encoding.map(|name| (ENCODING, name.to_owned()))).collect()
     }
 
-    /// The form that a file records, if it does; an error tells what cannot be understood.
+    /// The form that a file records, if it does; an error tells what cannot be understood, and can
+    /// be shown.
     pub(crate) fn recorded(metadata: &BTreeMap<String, String>) -> Result<Option<Self>, String> {
         let (form, encoding) = (metadata.get(FORM), metadata.get(ENCODING));
         if form.is_none() && encoding.is_none() {
             return Ok(None);
         }
-        let unknown = |pair: &str, value: &str| format!("{pair} = {value}");
+        let unknown = |pair: &str, value: &str| format!("{pair} = {}", text::key(value.as_bytes()));
         let mut args = FormArgs::default();
         for word in form.iter().flat_map(|words| words.split_ascii_whitespace()) {
             match word {

@@ -22,7 +22,7 @@ const NAMES: [&[u8]; 11] = [
 ];
 
 /// What is run, by every command.
-pub(crate) const COMMANDS: [&str; 106] = [
+pub(crate) const COMMANDS: [&str; 107] = [
     "add FILE FILE",
     "add ABSENT x",
     "add DAMAGED x",
@@ -76,6 +76,7 @@ pub(crate) const COMMANDS: [&str; 106] = [
     "build -f --part 1/1 -n 9 -p 1% PART FILE",
     "build -f --part 1/1 -n 9 -p 1% --json PART FILE",
     "join -o MADE PART -f",
+    "join -o MADE PART PART -f",
     "join -o FILE PART FILE -f",
     "join --json -o MADE ABSENT -f",
     "delta FILE FILE -o DELTA -f",
@@ -288,6 +289,28 @@ fn advice_can_be_given_to_a_shell() {
         let err = String::from_utf8_lossy(&ran.stderr);
         assert!(ran.status.success() && err.contains("recovered after a crash"), "{line}: {err}");
         assert_eq!(std::fs::read_dir(sandbox.folder()).unwrap().count(), 1, "{line}");
+    }
+}
+
+/// What a file says of the form of its keys is no form of a line either.
+#[test]
+fn forms_that_are_not_known_forge_no_line() {
+    for (name, value) in [
+        ("keys.encoding", "le16\nforged: sound\u{9b}31m"),
+        ("keys.form", "lower\nhex\nforged: sound"),
+        ("keys.form", "forged:\u{2028}forged\u{1b}[1m"),
+    ] {
+        let sandbox = Sandbox::with_filter();
+        let filter = bloomfile::Filter::open(sandbox.path("a.bloom")).unwrap();
+        filter.set_metadata(name, Some(value)).unwrap();
+        filter.close().unwrap();
+        for line in ["check a.bloom 1", "which 1 a.bloom", "add a.bloom 1", "inspect a.bloom"] {
+            let ran = sandbox.run(line);
+            let refused = !line.starts_with("inspect");
+            assert_eq!(ran.code == Some(2) && ran.err.contains(name), refused, "{ran:?}");
+            is_harmless(line.as_bytes(), value.as_bytes(), ran.out.as_bytes());
+            is_harmless(line.as_bytes(), value.as_bytes(), ran.err.as_bytes());
+        }
     }
 }
 
