@@ -178,7 +178,8 @@ impl Session {
         let mut input = None;
         if args.resume {
             let resume = Resume::new(&filter, "remove", args.from_start);
-            let opened = Resumed::open(sources, format, quiet, resume.read, resume.position())?;
+            let before = (resume.read, resume.position());
+            let opened = Resumed::open(sources, format, quiet, filter.hasher(), before)?;
             resume.claim(&filter).map_err(Failure::file(&self.path))?;
             self.read = opened.before();
             self.resume = Some(resume);

@@ -7,6 +7,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use bloomfile::hash::Hasher;
+
 use super::source::{open, regular};
 use super::{Fingerprint, Format, Input, Position, Progress, Sink, Source, tell_if_terminal};
 use crate::failure::{Failure, Result};
@@ -17,7 +19,6 @@ use crate::units;
 const FIRST_BYTES: usize = 4096;
 
 /// How far an input was read.
-#[derive(Default)]
 pub(super) struct Tracker {
     fingerprint: Fingerprint,
     /// A position that was reached before and has not been passed yet.
@@ -123,13 +124,13 @@ enum Opened {
 
 impl<'a> Resumed<'a> {
     /// Opens the only one of `sources`, of which `read` keys were read before, and which must have
-    /// `position` in it.
+    /// `position` in it, as a filter with this hasher tells.
     pub(crate) fn open(
         sources: &'a [Source],
         format: &Format,
         quiet: bool,
-        read: u64,
-        position: Option<Position>,
+        hasher: Hasher,
+        (read, position): (u64, Option<Position>),
     ) -> Result<Self> {
         let [source @ (Source::File(_) | Source::Stdin)] = sources else {
             let message = "--resume reads one input: name it with --from, or give it as standard \
@@ -158,11 +159,14 @@ impl<'a> Resumed<'a> {
         let (file, start) = match file {
             Ok(file) => file,
             Err(stream) => {
-                input.tracker = Some(Tracker { expected: position, told, ..Tracker::default() });
+                let fingerprint = Fingerprint::new(hasher);
+                let expected = position;
+                input.tracker = Some(Tracker { fingerprint, expected, told, unfinished: false });
                 return Ok(Resumed { input, opened: Opened::Stream(stream) });
             }
         };
-        let mut tracker = Tracker { told, ..Tracker::default() };
+        let fingerprint = Fingerprint::new(hasher);
+        let mut tracker = Tracker { fingerprint, expected: None, told, unfinished: false };
         let mut at = start;
         if let Some(position) = position {
             let unreadable = |error: io::Error| input.unreadable(&error);
@@ -170,7 +174,8 @@ impl<'a> Resumed<'a> {
             if file.metadata().map_err(unreadable)?.len().saturating_sub(start) < bytes {
                 return Err(Mismatch::Shorter { bytes }.of(source));
             }
-            let fingerprint = Fingerprint::of_file(&file, start, bytes).map_err(unreadable)?;
+            let fingerprint =
+                Fingerprint::of_file(hasher, &file, start, bytes).map_err(unreadable)?;
             if !position.is_in(&fingerprint) {
                 return Err(Mismatch::Other { bytes }.of(source));
             }

@@ -43,6 +43,47 @@ fn a_line_counts_when_it_has_ended() {
     }
 }
 
+/// In a keyed file nothing is kept by which those without the secret could try what the input was.
+#[test]
+fn a_position_in_a_keyed_file_is_under_its_secret() {
+    let sandbox = Sandbox::new();
+    let position = || {
+        let json = sandbox.run("inspect --json a.bloom").out;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json["metadata"]["resume.add"].as_str().unwrap().to_owned()
+    };
+    append(&sandbox, "log", "aa\n");
+    let mut positions = Vec::new();
+    for key in ["", "one", "other"] {
+        let mut option = String::new();
+        if !key.is_empty() {
+            assert_eq!(sandbox.run(&format!("keygen {key}")).code, Some(0));
+            option = format!(" --key-file {key}");
+        }
+        sandbox.run(&format!("{CREATE} -f{option}")).is(0, "", "");
+        let add = format!("add a.bloom --resume{option} --from");
+        sandbox.run(&format!("{add} log")).is(0, "a.bloom: 1 key read: all new; mark 1\n", "");
+        let said = "a.bloom: 1 key skipped, 0 keys read; mark 1\n";
+        sandbox.run(&format!("{add} log")).is(0, said, "");
+        // A stream is known again as well, and another input is not taken for it.
+        sandbox.run_with(&format!("add a.bloom --resume{option}"), "aa\n").is(0, said, "");
+        sandbox.write("rotated", "bb\n");
+        let ran = sandbox.run(&format!("{add} rotated"));
+        assert!(
+            ran.code == Some(2) && ran.err.contains("is not the input that was read"),
+            "{ran:?}"
+        );
+        positions.push(position());
+    }
+    // printf 'aa\naa\n' | sha256sum
+    let sha = "read=1 keys=1 bytes=3 sha256=3af9904aae9be0091b6ee7645026aeaa";
+    assert_eq!(positions[0], sha);
+    let [one, other] = [1, 2].map(|at| {
+        positions[at].strip_prefix("read=1 keys=1 bytes=3 keyed=").expect(&positions[at])
+    });
+    assert!(one != other && one.len() == 32, "{positions:?}");
+}
+
 /// The same in pieces that several threads work on.
 #[test]
 fn a_long_input_is_resumed_in_the_middle() {
