@@ -138,6 +138,19 @@ fn explained(path: &Path, segment: usize) -> String {
     note
 }
 
+/// What is said to be wrong in a file.
+fn wrong(path: &Path) -> Vec<bloomfile::report::Explained> {
+    let mut wrong = Vec::new();
+    bloomfile::report::explain(path, bloomfile::report::Detail::Summary, |explained| {
+        if explained.note.contains("wrong") || explained.note.contains("cut short") {
+            wrong.push(explained);
+        }
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    wrong
+}
+
 fn damaged_at(error: &Error) -> Option<u32> {
     match error.cause() {
         Error::Damaged { segment, .. } => Some(*segment),
@@ -319,6 +332,11 @@ fn f37_a_writer_that_comes_and_goes_is_no_damage() {
                 Err(error) if matches!(error.cause(), Error::Busy) => {}
                 Err(error) => panic!("{kind}, {turn}: {error}"),
             }
+        }
+        // What is explained byte by byte goes on for longer than one slot lasts.
+        for turn in 0..READS / 4 {
+            let wrong = wrong(&path);
+            assert_eq!(wrong, [], "{kind}, {turn}");
         }
         println!("{kind}: clean, live and crashed: {states:?}");
         drop(child.stdin.take());

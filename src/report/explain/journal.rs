@@ -219,7 +219,8 @@ impl Explainer<'_> {
         let field = format!("records {}", span(first, count));
         let name = format!("journal, half {}", epochs.half);
         let range = record_range(layout, epochs.half, first, count);
-        self.tell(range, name, field, value, meaning(run.place, epochs.clean))
+        let note = self.meaning(run.place, epochs.clean);
+        self.tell(range, name, field, value, note)
     }
 
     /// What records of changes are called in this file (F-75).
@@ -258,18 +259,29 @@ impl Explainer<'_> {
             CellKind::Plain | CellKind::Sealed => &RECORD_FIELDS,
             CellKind::Counting => &COUNTING_RECORD_FIELDS,
         };
+        let meaning = self.meaning(place, epochs.clean);
         let start = record_range(layout, epochs.half, index, 1).start;
         let name = format!("journal, half {}, record {index}", epochs.half);
         for (field, end) in with_ends(fields, bytes.len()) {
             let range = start + field.offset as u64..start + end as u64;
             let value = show(field.form, &bytes[field.offset..end]);
             let note = match field.offset {
-                0 => format!("{what}: {}", meaning(place, epochs.clean)),
+                0 => format!("{what}: {meaning}"),
                 _ => field.meaning.replace('*', ""),
             };
             self.tell(range, &name, field.name, value, note)?;
         }
         Ok(())
+    }
+}
+
+impl Explainer<'_> {
+    /// What it means that something stands here.
+    fn meaning(&self, place: Place, clean: bool) -> &'static str {
+        match place {
+            Place::Newer if self.is_overtaken() => "of an epoch that began while this was read",
+            _ => meaning(place, clean),
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use std::path::Path;
 
 use super::Verification;
 use crate::error::{Error, Result};
-use crate::file::is_locked;
-use crate::format::{JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SLOT_OFFSETS, Slot, recognise};
+use crate::file::{PAUSE, SlotSignature, TRIES, is_locked, signature};
+use crate::format::{CRC_OFFSET, JOURNAL_OFFSET, MAX_JOURNAL_BYTES, SLOT_OFFSETS, Slot, recognise};
 use crate::geometry::{CellKind, PAGE_BYTES};
+use crate::hash::crc_of;
 #[cfg(feature = "files")]
 use crate::storage::open_to_read;
 use crate::storage::{Bytes, ReadMedium};
@@ -115,10 +116,9 @@ pub(crate) fn explain_medium(
     data: DataPages<'_>,
     visit: &mut dyn FnMut(Explained) -> ControlFlow<()>,
 ) -> Result<()> {
-    let length = medium.length().map_err(Error::io("tell the length of the file"))?;
-    let live = is_locked(medium)?;
-    let mut explainer =
-        Explainer { medium, length, detail, data, live, cells: CellKind::Plain, visit };
+    let (length, signature) = (length_of(medium)?, signature(medium).ok());
+    let cells = CellKind::Plain;
+    let mut explainer = Explainer { medium, length, detail, data, signature, cells, visit };
     match explainer.walk() {
         Ok(()) | Err(Stop::Enough) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -131,8 +131,8 @@ struct Explainer<'a> {
     length: u64,
     detail: Detail,
     data: DataPages<'a>,
-    /// A writer has the file, and may be changing it.
-    live: bool,
+    /// That of the slots as they were read; `None` where the file is too short for it.
+    signature: Option<SlotSignature>,
     /// Bits or counters; known once the superblock was read.
     cells: CellKind,
     visit: &'a mut dyn FnMut(Explained) -> ControlFlow<()>,
@@ -141,7 +141,7 @@ struct Explainer<'a> {
 impl Explainer<'_> {
     fn walk(&mut self) -> Walk {
         let superblock = self.read(0)?;
-        let slots = [self.read(SLOT_OFFSETS[0])?, self.read(SLOT_OFFSETS[1])?];
+        let slots = self.read_slots()?;
         // A slot shows what the file was when the first bytes do not.
         if let Err(error) = recognise(&superblock[..self.length.min(4096) as usize])
             && !slots.iter().any(|bytes| headers::has_slot_magic(bytes))
@@ -228,6 +228,34 @@ impl Explainer<'_> {
         }
     }
 
+    /// Both slots, and a length that has all that they list. One that a writer is in the middle of
+    /// writing looks damaged: they are read again then.
+    fn read_slots(&mut self) -> Walk<[Vec<u8>; 2]> {
+        for tries_left in (0..TRIES).rev() {
+            let slots = [self.read(SLOT_OFFSETS[0])?, self.read(SLOT_OFFSETS[1])?];
+            self.length = length_of(self.medium)?;
+            let whole = slots
+                .iter()
+                .all(|slot| slot[CRC_OFFSET..] == crc_of(&slot[..CRC_OFFSET]).to_le_bytes());
+            let live = !whole && is_locked(self.medium)?;
+            let now = signature(self.medium).ok();
+            if now == self.signature && !live || tries_left == 0 {
+                return Ok(slots);
+            }
+            self.signature = now;
+            if live {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    /// Whether a slot was written since the slots were read: what was read after them may be what the
+    /// new one describes.
+    fn is_overtaken(&self) -> bool {
+        signature(self.medium).ok() != self.signature
+    }
+
     /// A header page; zeros where the file has ended.
     fn read(&self, offset: u64) -> Walk<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
@@ -241,6 +269,10 @@ impl Explainer<'_> {
         self.medium.read_at(&mut bytes[..there], offset).map_err(Error::io("read the file"))?;
         Ok(there)
     }
+}
+
+fn length_of(medium: &dyn ReadMedium) -> Result<u64> {
+    medium.length().map_err(Error::io("tell the length of the file"))
 }
 
 /// Where the first segment lies.

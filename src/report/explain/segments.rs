@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::headers::Parameters;
 use super::{DataPages, Detail, Explainer, Verification, Walk, span};
 use crate::error::Error;
-use crate::file::{Health, JournalContents, PageJudge, Verdict};
+use crate::file::{Health, JournalContents, PageJudge, Verdict, is_locked};
 use crate::format::{
     ENTRY_BYTES, ENTRY_FIELDS, Extent, PageEntry, SegmentRecord, Slot, State, validate_extents,
 };
@@ -18,6 +18,9 @@ use crate::sealed::header::HEADER_BYTES;
 /// Pages that are read at once.
 const CHUNK_PAGES: u64 = 64;
 
+/// What is said of a table that is no more the one of the slot.
+const OVERTAKEN: &str = "written again since the slot was read (F-62)";
+
 /// What a data page is, held against its table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
@@ -27,10 +30,14 @@ enum Page {
     Journalled,
     Unverifiable,
     Damaged,
+    /// Damaged in a way in which no writer changes a page under the same slots.
+    Lost,
     /// Something else, which a writer may have changed.
     Changed,
     /// The table that would tell is damaged itself.
     Unchecked,
+    /// The table that would tell was written again since the slot that describes it was read.
+    Overtaken,
     /// It was not read.
     Unread,
 }
@@ -57,8 +64,7 @@ impl Explainer<'_> {
                 let now = self.medium.boot_id();
                 PageJudge::of(superblock, &placed, index, journal.as_ref(), now)
             });
-            let live = self.live;
-            let expected = Expected { judge, open, live, cells: parameters.cells };
+            let expected = Expected { judge, open, cells: parameters.cells };
             match self.data {
                 DataPages::Read => self.data(index, segment, extent, expected)?,
                 DataPages::Known(known) => {
@@ -123,6 +129,9 @@ impl Explainer<'_> {
             for (entry, page) in bytes[..there].chunks_exact(ENTRY_BYTES).zip(&mut pages) {
                 let entry = PageEntry::decode(entry);
                 if !entry.is_possible(&segment.geometry, page) {
+                    if self.is_overtaken() {
+                        return Ok((false, OVERTAKEN.into()));
+                    }
                     let note = format!("wrong: no page can have what entry {page} says (F-64)");
                     return Ok((false, note));
                 }
@@ -134,6 +143,8 @@ impl Explainer<'_> {
         }
         Ok(match crc.finalize() {
             crc if crc == segment.table_crc => (true, "table_crc is right".into()),
+            // The table that counts is written again after the next slot only.
+            _ if self.is_overtaken() => (false, OVERTAKEN.into()),
             crc => {
                 let note =
                     format!("wrong: the slot's table_crc is another, the bytes give {crc:#010x}");
@@ -195,7 +206,8 @@ impl Explainer<'_> {
             return Ok(());
         }
         if !self.table_verdict(segment, extent)?.0 {
-            return self.pages(&name, extent, expected.cells, (Page::Unchecked, 0, pages));
+            let what = if self.is_overtaken() { Page::Overtaken } else { Page::Unchecked };
+            return self.pages(&name, extent, expected.cells, (what, 0, pages));
         }
         let mut run: Option<(Page, u64, u64)> = None;
         let mut bytes = vec![0; (CHUNK_PAGES.min(pages) * PAGE_BYTES) as usize];
@@ -207,10 +219,13 @@ impl Explainer<'_> {
             let entries = &mut table[..count as usize * ENTRY_BYTES];
             self.read_into(entries, table_start + first * ENTRY_BYTES as u64)?;
             let pages = bytes[..there].chunks(PAGE_BYTES as usize);
-            for (page, (bytes, entry)) in
-                (first..).zip(pages.zip(entries.chunks_exact(ENTRY_BYTES)))
-            {
-                let judged = expected.judge(page, bytes, PageEntry::decode(entry));
+            let found = (first..).zip(pages.clone().zip(entries.chunks_exact(ENTRY_BYTES)));
+            let judge = |(page, (bytes, entry)): (u64, (&[u8], &[u8]))| {
+                expected.judge(page, bytes, PageEntry::decode(entry))
+            };
+            let mut judged: Vec<Page> = found.map(judge).collect();
+            self.excuse(&mut judged)?;
+            for (page, (bytes, judged)) in (first..).zip(pages.zip(judged)) {
                 let single = self.detail == Detail::Everything;
                 if single && expected.cells == CellKind::Sealed && judged == Page::Exact {
                     self.sealed_page(&name, extent, page, bytes)?;
@@ -230,6 +245,32 @@ impl Explainer<'_> {
             Some(run) => self.pages(&name, extent, expected.cells, run),
             None => Ok(()),
         }
+    }
+
+    /// What a writer may have done to pages that were read just now is no damage.
+    fn excuse(&self, pages: &mut [Page]) -> Walk {
+        let in_doubt =
+            |page: &Page| matches!(page, Page::Unverifiable | Page::Damaged | Page::Lost);
+        if !pages.iter().any(in_doubt) {
+            return Ok(());
+        }
+        // In this order: a writer that let go of its lock before has written a slot before that.
+        let live = is_locked(self.medium)?;
+        let overtaken = self.is_overtaken();
+        for page in pages {
+            let excused = match page {
+                // Since the journal was read, a writer may have gone on.
+                Page::Unverifiable | Page::Damaged => live || overtaken,
+                Page::Lost => overtaken,
+                _ => false,
+            };
+            if excused {
+                *page = Page::Changed;
+            } else if *page == Page::Lost {
+                *page = Page::Damaged;
+            }
+        }
+        Ok(())
     }
 
     /// The pages of a segment that were checked before, as [`data`](Self::data) tells them. They are
@@ -298,7 +339,8 @@ impl Explainer<'_> {
             Page::Journalled => "as entries and journal say (F-92, F-98)",
             Page::Unverifiable => "not verifiable: more than entries and journal explain (F-94)",
             Page::Changed => "not what their entries say: changed since the slot (F-92, F-98)",
-            Page::Damaged => "wrong: damaged, not what was written (F-83, F-93)",
+            Page::Damaged | Page::Lost => "wrong: damaged, not what was written (F-83, F-93)",
+            Page::Overtaken => "not checked: their page table was written again since",
             Page::Unchecked => "not checked: their page table is damaged",
             Page::Unread => "not read here: a check of the whole file tells",
         };
@@ -333,16 +375,15 @@ fn page_at(extent: Extent, page: u64) -> u64 {
 struct Expected<'a> {
     /// What may be believed of the segment; `None` where superblock or journal do not tell.
     judge: Option<PageJudge<'a>>,
-    /// The slot is open, or a writer has the file.
+    /// The slot is open.
     open: bool,
-    live: bool,
     cells: CellKind,
 }
 
 impl Expected<'_> {
     fn judge(self, page: u64, bytes: &[u8], expected: PageEntry) -> Page {
         if bytes.len() < PAGE_BYTES as usize {
-            return Page::Damaged;
+            return Page::Lost;
         }
         let Some(judge) = self.judge else {
             return if expected.is_of(bytes, self.cells) {
@@ -357,9 +398,9 @@ impl Expected<'_> {
         match judge.judge(page, bytes, expected) {
             Verdict::Exact if self.open && !as_tabled() => Page::Journalled,
             Verdict::Exact => Page::Exact,
-            // Since the journal was read, a writer may have gone on.
-            Verdict::Unverifiable | Verdict::Damaged { lost: false } if self.live => Page::Changed,
             Verdict::Unverifiable => Page::Unverifiable,
+            // Bits are only ever turned on; counters go down as well.
+            Verdict::Damaged { lost: true } if self.cells == CellKind::Plain => Page::Lost,
             Verdict::Damaged { .. } => Page::Damaged,
         }
     }
