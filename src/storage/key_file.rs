@@ -1,11 +1,10 @@
 //! Secrets in files of their own: 32 hexadecimal digits and a line end.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-use super::platform::{sync_all, sync_folder};
-use super::retry;
+use super::{PendingFile, Target, WriteMedium, retry};
 use crate::error::{Error, Result};
 use crate::hash::Key;
 
@@ -146,36 +145,23 @@ fn refuse_shared(_file: &File) -> Result<()> {
     Ok(())
 }
 
+/// The file has its name once all of it is durable: a process that ends before leaves none.
 fn write(key: &Key, path: &Path) -> Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = match retry(|| options.open(path)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(unusable("it is there already, and a key that is replaced is lost"));
-        }
-        Err(error) => return Err(Error::Io { action: "make the key file", error }),
-    };
     let mut text = Wiped([0; LENGTH + 1]);
     let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
     for (pair, byte) in text.0.chunks_exact_mut(2).zip(key.expose_bytes()) {
         pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
     text.0[LENGTH - 1] = b'\n';
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
+    let make = || {
+        let pending = PendingFile::new_private(Target::new(path, false)?, LENGTH as u64)?;
+        let written = pending.medium()?.write_at(&text.0[..LENGTH], 0);
+        written.map_err(Error::io("write the key file"))?;
+        pending.publish()
     };
-    let written = file
-        .write_all(&text.0[..LENGTH])
-        .and_then(|()| sync_all(&file))
-        .and_then(|()| sync_folder(folder));
-    written.map_err(|error| {
-        // A key that may not be there after a power cut must not be used.
-        let _ = std::fs::remove_file(path);
-        Error::Io { action: "write the key file", error }
+    make().map(drop).map_err(|error| match error {
+        Error::Exists => unusable("it is there already, and a key that is replaced is lost"),
+        other => other,
     })
 }
 

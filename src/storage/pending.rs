@@ -121,9 +121,20 @@ pub fn discard_unfinished() {
 impl PendingFile {
     /// Starts a file of `length` bytes, all of them zero, with space for them on the disk.
     pub(crate) fn new(target: Target, length: u64) -> Result<Self> {
-        let (file, name) = match platform::create_unnamed(target.folder()) {
+        // What replaces a file must not be readable to more than that one, not even unfinished.
+        let private = target.has_old();
+        Self::create(target, length, private)
+    }
+
+    /// As [`new`](Self::new), for its owner alone.
+    pub(super) fn new_private(target: Target, length: u64) -> Result<Self> {
+        Self::create(target, length, true)
+    }
+
+    fn create(target: Target, length: u64, private: bool) -> Result<Self> {
+        let (file, name) = match platform::create_unnamed(target.folder(), private) {
             Some(file) => (file, None),
-            None => create_named(&target).map(|(file, name)| (file, Some(name)))?,
+            None => create_named(&target, private).map(|(file, name)| (file, Some(name)))?,
         };
         Self::with_file(target, OpenFile::new(file), name, length)
     }
@@ -236,9 +247,7 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 }
 
 /// A file with a temporary name.
-fn create_named(target: &Target) -> Result<(File, TemporaryName)> {
-    // What replaces a file must not be readable to more than that one, not even unfinished.
-    let private = target.has_old();
+fn create_named(target: &Target, private: bool) -> Result<(File, TemporaryName)> {
     let mut unfinished = unfinished();
     let (file, path) = builder()
         // Opened here, so that an error does not name a file that the user never heard of.

@@ -115,10 +115,13 @@ pub(crate) fn reserve(file: &File, start: u64, end: u64) -> io::Result<bool> {
 }
 
 /// A file in a folder that has no name, so that nothing is left of it when this process ends;
-/// `None` where there is no such thing, or no way to name the file later.
-pub(crate) fn create_unnamed(folder: &Path) -> Option<File> {
+/// `None` where there is no such thing, or no way to name the file later. With `private` for its owner
+/// alone.
+pub(crate) fn create_unnamed(folder: &Path, private: bool) -> Option<File> {
     let flags = OFlags::TMPFILE.bits() as i32;
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(folder).ok()?;
+    let mode = if private { 0o600 } else { 0o666 };
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).mode(mode).custom_flags(flags).open(folder).ok()?;
     std::fs::symlink_metadata(path_of(&file)).ok()?;
     Some(file)
 }

@@ -29,7 +29,7 @@ pub(crate) fn next_hole(_: &File, _: u64, _: u64) -> io::Result<Option<std::ops:
 }
 
 /// A file that has no name: there is no such thing.
-pub(crate) fn create_unnamed(_: &Path) -> Option<File> {
+pub(crate) fn create_unnamed(_: &Path, _private: bool) -> Option<File> {
     None
 }
 

@@ -81,7 +81,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         | Command::Apply(_)
         | Command::Publish(_)
         | Command::Pull(_)
-        | Command::Export(_) => true,
+        | Command::Export(_)
+        | Command::Keygen(_) => true,
         Command::Inspect(args) => args.html.is_some(),
         Command::Man(args) => args.out.is_some(),
         _ => false,

@@ -298,9 +298,8 @@ fn is_ended_while(call: &str, delay: &str) {
     assert!(String::from_utf8(sandbox.read("trace")).unwrap().contains(&format!("{call}(")));
 }
 
-/// What a command makes of other files is there whole or not at all, and a publication is always one that
-/// can be pulled.
+/// What a command makes is there whole or not at all, and a publication is always one that can be pulled.
 #[test]
-fn deltas_and_publications_are_interrupted_at_any_step() {
-    crate::faults::interrupted(&["delta", "apply", "publish", "pull"]);
+fn deltas_publications_and_secrets_are_interrupted_at_any_step() {
+    crate::faults::interrupted(&["delta", "apply", "publish", "pull", "keygen"]);
 }
