@@ -48,21 +48,22 @@ fn key(number: u64) -> String {
 fn kinds() -> Vec<(&'static str, Options)> {
     let of = |geometry| Options::new().geometry(geometry).journal_bytes(2 * PAGE as u64);
     let line = Geometry::line(8, 100).unwrap();
+    let growing = Options::new()
+        .capacity(150)
+        .false_positive_rate(0.01)
+        .grow()
+        .journal_bytes(2 * PAGE as u64);
+    let counting = Geometry::line(4, 60).unwrap();
     vec![
         ("line", of(line)),
         ("page", of(Geometry::page(7, 2).unwrap())),
         ("rows", of(Geometry::rows(3, 4000).unwrap())),
         ("flat", of(Geometry::flat(5, 20_000).unwrap())),
-        ("counting", of(Geometry::line(4, 60).unwrap()).kind(CellKind::Counting)),
-        (
-            "growing",
-            Options::new()
-                .capacity(150)
-                .false_positive_rate(0.01)
-                .grow()
-                .journal_bytes(2 * PAGE as u64),
-        ),
+        ("counting", of(counting).kind(CellKind::Counting)),
+        ("growing", growing.clone()),
         ("rotating", of(line).generations(3)),
+        ("counting, growing", growing.kind(CellKind::Counting)),
+        ("counting, rotating", of(counting).kind(CellKind::Counting).generations(3)),
         // At this rate a page has some 2,000 keys.
         (SEALED, Options::new().sealed(true).false_positive_rate(0.0001)),
     ]
@@ -148,7 +149,7 @@ impl Subject {
             *keys += count;
         };
         add(&mut keys, 120);
-        if kind == "rotating" {
+        if kind.ends_with("rotating") {
             filter.rotate().unwrap();
             add(&mut keys, 60);
         }
@@ -204,6 +205,8 @@ impl Subject {
             secret.write_new_file(self.at("key")).unwrap();
         }
         let opened = self.options().open(self.path()).unwrap();
+        let several = ["growing", "rotating"].iter().any(|it| self.kind.ends_with(it));
+        assert_eq!(opened.segments() > 1, several, "{}", self.kind);
         assert_eq!(self.denied(&opened), [] as [u64; 0]);
         self
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::sandbox::{BLOOMFILE, Sandbox, has, numbers};
 
 /// System calls, and the errors that each may give. Those whose errors change nothing for the
-/// program (advice, signal masks) are not among them, nor is close: what strace makes fail is not
+/// program (signal masks) are not among them, nor is close: what strace makes fail is not
 /// done, but a close that fails closes all the same.
 const CALLS: &[(&str, &[&str])] = &[
     ("openat", &["EIO", "EMFILE", "EINTR"]),
@@ -40,6 +40,10 @@ const CALLS: &[(&str, &[&str])] = &[
     ("readlink", &["EIO"]),
     ("getdents64", &["EIO"]),
     ("mmap", &["ENOMEM"]),
+    // Advice, which may fail, and the end of what was changed in a private map, which may not.
+    ("madvise", &["EIO", "ENOMEM"]),
+    // How a file lies on the disk, and whether there is a terminal.
+    ("ioctl", &["EIO", "ENOSPC", "EINTR"]),
     ("getrandom", &["EINTR"]),
     ("dup", &["EMFILE", "EINTR"]),
     ("fcntl", &["EMFILE"]),
@@ -69,6 +73,10 @@ const COMMANDS: &[(&str, i32)] = &[
     ("create -f old.bloom -n 1000 -p 1% --journal 4KiB --kind counting", 0),
     ("build n.bloom keys --journal 4KiB", 0),
     ("build -f old.bloom keys -n 1000 -p 1% --journal 4KiB", 0),
+    ("build n.bloom keys --sealed", 0),
+    ("build n.part keys -n 1000 -p 1% --part 1/2", 0),
+    ("join -o n.bloom 1.part 2.part", 0),
+    ("compact -o n.bloom a.bloom", 0),
     ("add a.bloom --from keys", 0),
     ("add a.bloom --from keys --resume --sync-every 100", 0),
     ("add crashed.bloom --from keys --sync-every 100", 0),
@@ -136,6 +144,10 @@ fn template() -> Sandbox {
     assert_eq!(sandbox.run("keygen key").code, Some(0));
     sandbox.run(&format!("create -q k.bloom {small} --key-file key")).is(0, "", "");
     sandbox.run(&format!("add -q k.bloom{} --from few", secret_of("k.bloom"))).is(0, "", "");
+    for part in [1, 2] {
+        let build = format!("build -q {part}.part few -n 1000 -p 1% --part {part}/2");
+        sandbox.run(&build).is(0, "", "");
+    }
     // Left by a writer that was killed.
     let mut child = sandbox.spawn("add crashed.bloom --sync-every 1");
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), numbers(60).as_bytes()).unwrap();
@@ -288,7 +300,7 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     let names = sandbox.names();
     let new: Vec<&String> = names.iter().filter(|name| !before.contains(name)).collect();
     let may_be_made = |name: &String| {
-        ["n.bloom", "n.delta", "n.key", "page"].contains(&name.as_str())
+        ["n.bloom", "n.part", "n.delta", "n.key", "page"].contains(&name.as_str())
             // What came goes on with the next call.
             || !done && line.starts_with("pull") && name.ends_with(".part")
     };
