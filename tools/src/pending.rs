@@ -17,7 +17,8 @@ static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Takes half-written files away, for a process that is about to end.
 pub(crate) fn discard() {
     let pending = pending();
-    for path in pending.iter() {
+    // Folders after what was made in them.
+    for path in pending.iter().rev() {
         delete(path);
     }
     // Never given back: a thread that goes on must not name in public what was taken away.
@@ -49,6 +50,29 @@ impl Unkept {
         let make = || tempfile::Builder::new().prefix(prefix).tempdir_in(folder);
         let (made, listed) = Listed::make(make, |made| made.path())?;
         Ok(Unkept { path: made.keep(), listed: Some(listed) })
+    }
+
+    /// A new folder of this name, which is empty: what was there goes.
+    pub(crate) fn empty_folder(path: PathBuf) -> io::Result<Self> {
+        let make = || {
+            delete(&path);
+            std::fs::create_dir(&path).map(|()| path)
+        };
+        let (path, listed) = Listed::make(make, PathBuf::as_path)?;
+        Ok(Unkept { path, listed: Some(listed) })
+    }
+
+    /// Gives the file another name.
+    pub(crate) fn renamed(self, to: PathBuf) -> io::Result<Self> {
+        let rename = || loop {
+            match std::fs::rename(&self.path, &to) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => break done.map(|()| to),
+            }
+        };
+        let (path, listed) = Listed::make(rename, PathBuf::as_path)?;
+        self.keep();
+        Ok(Unkept { path, listed: Some(listed) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -116,23 +140,27 @@ impl Target {
 
     /// Writes the file, whole or not at all.
     pub(crate) fn write(self, bytes: &[u8]) -> Result<()> {
-        self.prepare(bytes)?.publish()
+        let folder = match self.place.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        self.prepare(&folder, bytes)?.publish()
     }
 
-    /// Writes what is to stand there, durably, under a name that nothing looks for: all of the work
-    /// that may fail for want of space.
-    pub(crate) fn prepare(self, bytes: &[u8]) -> Result<Prepared> {
-        match self.try_prepare(bytes) {
-            Ok((file, listed)) => Ok(Prepared { file, _listed: listed, target: self }),
+    /// Writes what is to stand there, durably, under a name that nothing looks for, in a folder of the same
+    /// file system: all of the work that may fail for want of space.
+    pub(crate) fn prepare(self, folder: &Path, bytes: &[u8]) -> Result<Prepared> {
+        match self.try_prepare(folder, bytes) {
+            Ok((file, listed)) => Ok(Prepared { file, listed, target: self }),
             Err(error) => Err(self.failure(&error)),
         }
     }
 
-    fn try_prepare(&self, bytes: &[u8]) -> io::Result<(NamedTempFile<File>, Listed)> {
-        let folder = match self.place.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+    fn try_prepare(
+        &self,
+        folder: &Path,
+        bytes: &[u8],
+    ) -> io::Result<(NamedTempFile<File>, Listed)> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".bloomfile").suffix(".tmp");
         // Opened here, so that an error does not name a file that the user never heard of.
@@ -163,26 +191,50 @@ impl Target {
 pub(crate) struct Prepared {
     file: NamedTempFile<File>,
     /// After the file: an interrupt in between finds it gone, or takes it away.
-    _listed: Listed,
+    listed: Listed,
     target: Target,
 }
 
 impl Prepared {
     /// Gives the file its name.
     pub(crate) fn publish(self) -> Result<()> {
-        let Prepared { mut file, _listed, target } = self;
-        loop {
+        self.publish_with(Vec::new())
+    }
+
+    /// Gives the file its name, with which those that it names stay; without it they go.
+    ///
+    /// For [`discard`] all of that is one step, before or after it: files that went under the new name, or
+    /// stayed without it, would be what no later call expects.
+    pub(crate) fn publish_with(self, named: Vec<Unkept>) -> Result<()> {
+        let Prepared { mut file, listed, target } = self;
+        let mut pending = pending();
+        let renamed = loop {
             let renamed = if target.force {
                 file.persist(&target.place)
             } else {
                 file.persist_noclobber(&target.place)
             };
             match renamed {
-                Ok(_) => return Ok(()),
                 Err(error) if error.error.kind() == io::ErrorKind::Interrupted => file = error.file,
-                Err(error) => return Err(target.failure(&error.error)),
+                renamed => break renamed,
             }
+        };
+        // A network may lose the answer, and not the call: then there is no file to be renamed any more.
+        let may_be_named = match &renamed {
+            Ok(_) => true,
+            Err(error) => !error.file.path().exists(),
+        };
+        if may_be_named {
+            pending.retain(|path| named.iter().all(|unkept| unkept.path != *path));
         }
+        drop(pending);
+        if may_be_named {
+            named.into_iter().for_each(Unkept::keep);
+        }
+        let result = renamed.map(drop).map_err(|error| target.failure(&error.error));
+        // After the file, which is gone or has its name now.
+        drop(listed);
+        result
     }
 }
 

@@ -1,6 +1,7 @@
 //! `bloomfile publish`: a folder from which other hosts pull a filter and what changed in it.
 
 mod manifest;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -17,12 +18,15 @@ use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::pending::Unkept;
-use crate::publication::{Delta, Item, Manifest, PUBLISHED, Signer, Version, head_of, try_lock};
+use crate::publication::{
+    Delta, Item, MOST_MANIFEST_BYTES, Manifest, PUBLISHED, Signer, Version, head_of, try_lock,
+};
 use crate::{output, text, units};
 use manifest::Place;
 
-/// Where a snapshot is made before it has a name.
-const UNFINISHED: &str = ".unfinished.bloom";
+/// The folder, in that of the publication, where files are made before they have a name. It is that of the
+/// process with the lock: other files that are being made beside it may be those of others.
+const UNFINISHED: &str = ".bloomfile-publish";
 
 /// Room for metadata in a file (format-spec.md, F-27).
 const MOST_METADATA_BYTES: usize = 1_916;
@@ -89,9 +93,11 @@ pub(super) fn run(args: &PublishArgs) -> Result<ExitCode> {
     let signer = args.sign.as_deref().map(Signer::open).transpose()?;
     make_folder(&args.folder)?;
     let _lock = lock(&args.folder)?;
-    let place = Place::new(&args.folder);
+    let unfinished = unfinished(&args.folder)?;
+    let place = Place::new(&args.folder, unfinished.path());
     let last = place.read()?;
-    let made = publish(args, &place, last.as_ref().map(|(manifest, _)| manifest))?;
+    let last_manifest = last.as_ref().map(|(manifest, _)| manifest);
+    let made = publish(args, &place, unfinished.path(), last_manifest)?;
     let (manifest, done) = match (made, last) {
         (Some((manifest, files)), last) => {
             place.publish(&manifest, files, signer.as_ref())?;
@@ -156,12 +162,17 @@ fn report(args: &PublishArgs, manifest: &Manifest, done: Done, signed: bool) -> 
 type Made = (Manifest, Vec<Unkept>);
 
 /// Makes snapshot and delta of the next version; `None` if nothing differs from the last one.
-fn publish(args: &PublishArgs, place: &Place, last: Option<&Manifest>) -> Result<Option<Made>> {
+fn publish(
+    args: &PublishArgs,
+    place: &Place,
+    unfinished: &Path,
+    last: Option<&Manifest>,
+) -> Result<Option<Made>> {
     let series = last.map_or_else(random_name, |last| last.series.clone());
     let version = last.map_or(1, |last| last.version + 1);
-    let unfinished = Unkept::new(args.folder.join(UNFINISHED));
+    let made = Unkept::new(unfinished.join("snapshot"));
     let digest = with_progress(args.print.quiet, |operation| {
-        operation.replace(true).clean_copy(&args.file, unfinished.path(), 0, |pairs| {
+        operation.replace(true).clean_copy(&args.file, made.path(), 0, |pairs| {
             pairs.insert(PUBLISHED.into(), format!("{series} {version}"));
             make_room(pairs);
         })
@@ -170,7 +181,7 @@ fn publish(args: &PublishArgs, place: &Place, last: Option<&Manifest>) -> Result
     let old = last.map(|last| args.folder.join(&last.snapshot.name));
     if let Some((last, old)) = last.zip(old.as_deref())
         && last.current().digest == digest
-        && said(old).is_some_and(|old| said(unfinished.path()) == Some(old))
+        && said(old).is_some_and(|old| said(made.path()) == Some(old))
     {
         return Ok(None);
     }
@@ -182,18 +193,15 @@ fn publish(args: &PublishArgs, place: &Place, last: Option<&Manifest>) -> Result
              --unsigned",
         ));
     }
-    let head = head_of(unfinished.path())?;
-    let mut snapshot = Item::of(unfinished.path(), String::new())?;
-    snapshot.name = format!("v{version}-{}.bloom", &snapshot.sha256[..16]);
-    let path = Unkept::new(args.folder.join(&snapshot.name));
-    rename(unfinished.path(), path.path())?;
-    // It has another name now.
-    unfinished.keep();
+    let head = head_of(made.path())?;
+    let mut snapshot = Item::of(made.path(), String::new())?;
+    snapshot.name = names::snapshot(version, &snapshot.sha256);
+    let file = name(made, &args.folder, &snapshot.name)?;
     let this = Version { version, head, digest };
     let mut manifest = Manifest::first(series, snapshot, this);
     let mut files = Vec::new();
     if let Some((last, old)) = last.zip(old.as_deref())
-        && let Some((delta, file)) = delta(args, last, old, path.path(), &manifest)?
+        && let Some((delta, file)) = delta(args, unfinished, last, old, file.path(), &manifest)?
     {
         manifest.versions.extend(last.versions.iter().cloned());
         manifest.deltas.push(delta);
@@ -201,21 +209,16 @@ fn publish(args: &PublishArgs, place: &Place, last: Option<&Manifest>) -> Result
         shorten(&mut manifest, args.keep);
         files.push(file);
     }
-    files.push(path);
+    files.push(file);
     Ok(Some((manifest, files)))
 }
 
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    loop {
-        match std::fs::rename(from, to) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                let reason = format!("cannot be given its name: {error}");
-                return Err(Failure::about(text::path(to), reason));
-            }
-        }
-    }
+/// Gives a file its name in the publication.
+fn name(made: Unkept, folder: &Path, name: &str) -> Result<Unkept> {
+    let path = folder.join(name);
+    made.renamed(path.clone()).map_err(|error| {
+        Failure::about(text::path(&path), format!("cannot be given its name: {error}"))
+    })
 }
 
 /// Leaves out what a snapshot has no room for: what a merge says of its inputs, which takes all the room
@@ -232,6 +235,7 @@ fn make_room(pairs: &mut BTreeMap<String, String>) {
 /// The delta from the last version; `None` where there is none, or it is no smaller than the snapshot.
 fn delta(
     args: &PublishArgs,
+    unfinished: &Path,
     last: &Manifest,
     old: &Path,
     new: &Path,
@@ -241,14 +245,14 @@ fn delta(
         return Ok(None);
     }
     let (from, to) = (last.version, manifest.version);
-    let name = format!("v{from}-v{to}-{}.delta", &manifest.snapshot.sha256[..16]);
-    let file = Unkept::new(args.folder.join(&name));
+    let file = Unkept::new(unfinished.join("delta"));
     let made = with_progress(args.print.quiet, |operation: DeltaOperation<'_>| {
         operation.replace(true).make(old, new, file.path())
     });
     match made {
         Ok(made) if made.bytes < manifest.snapshot.bytes => {
-            let item = Item::of(file.path(), name)?;
+            let item = Item::of(file.path(), names::delta(from, to, &manifest.snapshot.sha256))?;
+            let file = name(file, &args.folder, &item.name)?;
             Ok(Some((Delta { from, to, item }, file)))
         }
         Ok(_) => Ok(None),
@@ -260,8 +264,8 @@ fn delta(
     }
 }
 
-/// Leaves deltas out that are not needed: beyond `keep`, and those with which a chain is longer than the
-/// snapshot.
+/// Leaves deltas out, the oldest first, that are not needed: beyond `keep`, those with which a chain is
+/// longer than the snapshot, and those of which a manifest cannot tell that is to be read.
 fn shorten(manifest: &mut Manifest, keep: usize) {
     let mut bytes = 0;
     let most = manifest.snapshot.bytes;
@@ -270,6 +274,23 @@ fn shorten(manifest: &mut Manifest, keep: usize) {
         bytes < most
     });
     let count = cheaper.count().min(keep);
+    truncate(manifest, count);
+    let fits = |manifest: &Manifest| manifest.encode().len() as u64 <= MOST_MANIFEST_BYTES;
+    if fits(manifest) {
+        return;
+    }
+    let counts: Vec<usize> = (0..count).collect();
+    let fitting = counts.partition_point(|&count| {
+        let mut shorter = manifest.clone();
+        truncate(&mut shorter, count);
+        fits(&shorter)
+    });
+    // With none it always does.
+    truncate(manifest, fitting.saturating_sub(1));
+}
+
+/// Leaves the newest deltas, and the versions that they lead from.
+fn truncate(manifest: &mut Manifest, count: usize) {
     manifest.deltas.truncate(count);
     let known: BTreeSet<u64> = manifest.deltas.iter().map(|delta| delta.from).collect();
     let current = manifest.version;
@@ -295,21 +316,20 @@ fn clean(folder: &Path, manifest: &Manifest, last: Option<&Manifest>) {
         .map(|item| item.name.as_str())
         .collect();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let ours = name.starts_with('v') && (name.ends_with(".bloom") || name.ends_with(".delta"));
-        let numbered = name[1.min(name.len())..].starts_with(|c: char| c.is_ascii_digit());
-        // Left by a process that was killed: it had the lock that this one has.
-        let unfinished = name.starts_with(".bloomfile") && name.ends_with(".tmp");
-        if unfinished || ours && numbered && !named.contains(name.as_str()) {
-            remove(&entry.path());
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| names::is_one(name) && !named.contains(name)) {
+            // It is in no one's way: the next call tries again.
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// Removes a file that is of no use any more.
-fn remove(path: &Path) {
-    // It is in no one's way: the next call tries again.
-    let _ = std::fs::remove_file(path);
+/// The folder for unfinished files, which is gone at the end.
+fn unfinished(folder: &Path) -> Result<Unkept> {
+    let path = folder.join(UNFINISHED);
+    // One that is there was left by a process that was killed: it had the lock that this one has.
+    Unkept::empty_folder(path.clone())
+        .map_err(|error| Failure::about(text::path(&path), format!("cannot be made: {error}")))
 }
 
 /// Keeps another process from publishing in the same folder.

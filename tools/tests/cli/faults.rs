@@ -260,15 +260,23 @@ fn judge(template: &Sandbox, fault: &Fault) -> Option<String> {
     copy(template.folder(), sandbox.folder());
     let before = sandbox.names();
     let site = Site::of(&sandbox);
-    let fault = if error == INTERRUPT {
-        // Time for the thread that is told of it.
-        format!("signal={INTERRUPT}:delay_exit=30000")
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null"]);
+    if error == INTERRUPT {
+        // Time for the thread that is told of it: after the call, and before another one gives a file
+        // its name.
+        let naming = ["linkat", "rename", "renameat", "renameat2"].iter();
+        let others: Vec<&str> = naming.filter(|&&name| name != call).copied().collect();
+        let others = others.join(",");
+        strace.args(["-e", &format!("trace={call},{others}")]);
+        strace.args(["-e", &format!("inject={others}:delay_enter=30000")]);
+        let fault = format!("signal={INTERRUPT}:delay_exit=30000");
+        strace.args(["-e", &format!("inject={call}:{fault}:when={when}")]);
     } else {
-        format!("error={error}")
-    };
-    let output = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
-        .args(["-e", &format!("inject={call}:{fault}:when={when}")])
+        strace.args(["-e", &format!("trace={call}")]);
+        strace.args(["-e", &format!("inject={call}:error={error}:when={when}")]);
+    }
+    let output = strace
         .arg(BLOOMFILE)
         .args(line.split(' '))
         .current_dir(sandbox.folder())
@@ -464,7 +472,6 @@ pub(crate) fn interrupted(commands: &[&str]) {
     }
     let template = template();
     let wanted = |line: &str| commands.iter().any(|command| line.starts_with(command));
-    let all = faults(&template, &wanted, CALLS);
-    let short = std::env::var_os("BLOOMFILE_FAULTS").is_none();
-    try_all(&template, &all, if short { 60 } else { usize::MAX });
+    // All of them, as each is a step of its own.
+    try_all(&template, &faults(&template, &wanted, CALLS), usize::MAX);
 }

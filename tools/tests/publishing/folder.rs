@@ -81,6 +81,115 @@ fn chains_end_and_files_go() {
     host.is_current();
 }
 
+/// Only what has exactly the name that a version's file has is removed: the folder may hold other files, and
+/// other commands may be writing in it.
+#[test]
+fn files_of_others_stay() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let host = Host::new();
+    host.publish();
+    let others = [
+        "über.html",
+        "é",
+        "v",
+        "v1.bloom",
+        "v2.bloom",
+        "v1.delta",
+        "v1-v2.delta",
+        "v1-notes.bloom",
+        "v1-0123456789abcdef.bloom.bak",
+        "v1-0123456789abcdef.delta",
+        ".bloomfileAbCdEf.tmp",
+        ".bloomfile-AbCdEfGhIjKl.tmp",
+    ];
+    let mut paths: Vec<PathBuf> = others.iter().map(|name| host.path("site").join(name)).collect();
+    for name in [&b"v\xff.bloom"[..], b"v1\xff.delta", b"\xff"] {
+        paths.push(host.path("site").join(std::ffi::OsString::from_vec(name.to_vec())));
+    }
+    for path in &paths {
+        std::fs::copy(host.path("live.bloom"), path).unwrap();
+    }
+    // Left by a publication that was killed.
+    let left = ["v2-0123456789abcdef.bloom", "v1-v2-0123456789abcdef.delta"];
+    for name in left {
+        std::fs::write(host.path("site").join(name), "").unwrap();
+    }
+    std::fs::create_dir(host.path("site/.bloomfile-publish")).unwrap();
+    std::fs::write(host.path("site/.bloomfile-publish/snapshot"), "half").unwrap();
+    host.publish_more(2);
+    // What is published may be one of them.
+    host.run("add -q site/v2.bloom another").ends(0);
+    host.run("publish -q site/v2.bloom site").ends(0);
+    host.run("add -q site/v2.bloom more").ends(0);
+    host.run("publish -q site/v2.bloom site").ends(0);
+    for path in &paths {
+        assert!(path.exists(), "{}", path.display());
+    }
+    for name in left {
+        assert!(!host.path("site").join(name).exists(), "{name}");
+    }
+    let names = std::fs::read_dir(host.path("site")).unwrap().map(|entry| entry.unwrap().path());
+    let own: Vec<PathBuf> = names.filter(|path| !paths.contains(path)).collect();
+    // Lock, manifest, two snapshots, four deltas.
+    assert_eq!(own.len(), 8, "{own:?}");
+    host.run("pull -q site pulled.bloom").ends(0);
+    host.is_current();
+}
+
+/// Readers stop at 4 MiB of a manifest: that of more versions than fit is that of the newest of them.
+#[test]
+fn a_manifest_has_no_more_than_readers_take() {
+    const MOST: usize = 4 << 20;
+    let host = Host::new();
+    host.publish();
+    let first = host.manifest()["versions"][0].clone();
+    // Of a version in the past, as many as there is room for, and more.
+    let count = 11_000u64;
+    lie(&host, |manifest| {
+        manifest["version"] = json!(count);
+        let (mut versions, mut deltas) = (Vec::new(), Vec::new());
+        for version in (1..=count).rev() {
+            let mut told = first.clone();
+            told["version"] = json!(version);
+            if version < count {
+                told["head"] = json!(format!("{version:064x}"));
+                deltas.push(json!({
+                    "from": version,
+                    "to": version + 1,
+                    "name": format!("v{version}-v{}-0123456789abcdef.delta", version + 1),
+                    "bytes": 1,
+                    "sha256": "0".repeat(64),
+                }));
+            }
+            versions.push(told);
+        }
+        manifest["versions"] = json!(versions);
+        manifest["deltas"] = json!(deltas);
+    });
+    host.add(500_000, 10);
+    let mut before = 0;
+    // The second one finds a manifest that is as long as it may be.
+    for more in 1..=2 {
+        host.add(500_000 + more * 1_000, 10);
+        host.run("publish -q live.bloom site --keep 1000000").ends(0);
+        let manifest = host.manifest();
+        let bytes = std::fs::metadata(host.path("site/manifest.json")).unwrap().len() as usize;
+        assert!(bytes <= MOST && bytes > MOST - 1_000, "{bytes}");
+        assert_eq!(manifest["version"], json!(count + more));
+        let deltas = manifest["deltas"].as_array().unwrap();
+        let versions = manifest["versions"].as_array().unwrap();
+        assert_eq!(versions.len(), deltas.len() + 1);
+        assert_eq!(deltas.last().unwrap()["from"], versions.last().unwrap()["version"]);
+        assert!(deltas.len() as u64 + 1 >= before, "{}", deltas.len());
+        before = deltas.len() as u64;
+        println!("{before} deltas in {bytes} bytes");
+        let _ = std::fs::remove_file(host.path("pulled.bloom"));
+        host.run("pull -q site pulled.bloom").ends(0);
+        host.is_current();
+    }
+}
+
 /// Changes a field of the manifest.
 fn lie(host: &Host, change: impl FnOnce(&mut Value)) {
     let mut manifest = host.manifest();

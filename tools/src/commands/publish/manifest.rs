@@ -5,21 +5,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::pending::{Target, Unkept};
+use crate::pending::{Prepared, Target, Unkept};
 use crate::publication::{MANIFEST, Manifest, SIGNATURE, Signer};
 use crate::{platform, text};
 
 /// Where the two are.
 pub(super) struct Place {
     folder: PathBuf,
+    /// Where files are made that have no name yet.
+    unfinished: PathBuf,
     manifest: PathBuf,
     signature: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new(folder: &Path) -> Self {
+    pub(super) fn new(folder: &Path, unfinished: &Path) -> Self {
         Place {
             folder: folder.to_owned(),
+            unfinished: unfinished.to_owned(),
             manifest: folder.join(MANIFEST),
             signature: folder.join(SIGNATURE),
         }
@@ -56,11 +59,11 @@ impl Place {
         let bytes = manifest.encode();
         // All that takes space is done before a name changes: a signature that no manifest follows
         // would lock those out who ask for one.
-        let prepared = Target::new(&self.manifest, None, true)?.prepare(&bytes)?;
+        let prepared = self.prepare(&self.manifest, &bytes)?;
         match signer {
             Some(signer) => {
                 let signature = signature(manifest, &bytes, signer)?;
-                let signature = Target::new(&self.signature, None, true)?.prepare(&signature)?;
+                let signature = self.prepare(&self.signature, &signature)?;
                 // The files that it names have theirs first, after a power cut as well.
                 self.make_names_durable()?;
                 signature.publish()?;
@@ -71,13 +74,7 @@ impl Place {
                 self.make_names_durable()?;
             }
         }
-        let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
-        // Before they are named: an interrupt may not take them away afterwards.
-        files.into_iter().for_each(Unkept::keep);
-        if let Err(failure) = prepared.publish() {
-            drop(paths.into_iter().map(Unkept::new).collect::<Vec<_>>());
-            return Err(failure);
-        }
+        prepared.publish_with(files)?;
         self.make_names_durable()
     }
 
@@ -94,9 +91,13 @@ impl Place {
             return Ok(false);
         }
         let signature = signature(manifest, bytes, signer)?;
-        Target::new(&self.signature, None, true)?.write(&signature)?;
+        self.prepare(&self.signature, &signature)?.publish()?;
         self.make_names_durable()?;
         Ok(true)
+    }
+
+    fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<Prepared> {
+        Target::new(path, None, true)?.prepare(&self.unfinished, bytes)
     }
 
     fn remove_signature(&self) -> Result<()> {
