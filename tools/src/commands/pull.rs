@@ -2,6 +2,7 @@
 
 mod between;
 mod manifest;
+mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,17 +10,17 @@ use std::time::Duration;
 
 use bloomfile::Error;
 use clap::Args;
-use serde::Serialize;
 
 use super::delta::with_progress;
 use crate::failure::{Failure, Result};
 use crate::options::PrintArgs;
 use crate::publication::{
-    Delta, Downloads, Manifest, PUBLISHED, Source, Trouble, Verifier, head_of,
+    Delta, Downloads, Kind, Manifest, PUBLISHED, Source, Trouble, Verifier, head_of,
 };
 use crate::{output, text, units};
 use between::Between;
 use manifest::{Known, MANIFESTS, PAUSE, fetch_manifest};
+use report::report;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -69,21 +70,6 @@ pub(crate) struct PullArgs {
     print: PrintArgs,
 }
 
-/// The JSON form; described in `tools/json-output.md`.
-#[derive(Serialize)]
-struct PullOutput {
-    schema: u32,
-    file: String,
-    /// `current`, `deltas` or `snapshot`.
-    way: &'static str,
-    from_version: Option<u64>,
-    version: u64,
-    deltas: usize,
-    transferred_bytes: u64,
-    file_bytes: u64,
-    new_digest: String,
-}
-
 /// What is in place of the file that is pulled.
 struct Local {
     head: String,
@@ -116,23 +102,24 @@ fn pull(
 ) -> Result<ExitCode> {
     let mut downloads = Downloads::new(source, &args.file, args.print.quiet);
     let about = |message: String| Failure::about(text::key(args.source.as_bytes()), message);
-    let mut tries = 0;
+    let (mut tries, mut problems) = (0, Vec::new());
     let (manifest, way, from) = loop {
         tries += 1;
         let manifest = fetch_manifest(&mut downloads, verifier, last).map_err(about)?;
         let local = look_at(&args.file)?;
         refuse_older(args, local.as_ref(), &manifest)?;
         let from = local.as_ref().and_then(|local| version_of(local, &args.file, &manifest));
-        match bring(args, &mut downloads, &manifest, local.as_ref(), from) {
+        // What was removed after the manifest was read is not in the next one.
+        let again = tries < MANIFESTS;
+        match bring(args, &mut downloads, &manifest, local.as_ref(), from, again, &mut problems) {
             Ok(way) => break (manifest, way, from),
-            // It was removed after the manifest was read: there is a newer one.
-            Err(Stopped::Missing(_)) if tries < MANIFESTS => std::thread::sleep(PAUSE * tries),
+            Err(Stopped::Missing(_)) if again => std::thread::sleep(PAUSE * tries),
             Err(Stopped::Missing(message)) => return Err(about(message)),
             Err(Stopped::Failed(failure)) => return Err(failure),
         }
     };
     downloads.clean();
-    report(args, &manifest, way, from, downloads.transferred)
+    report(args, &manifest, way, from, downloads.transferred, problems)
 }
 
 /// How the file was brought to the current version.
@@ -152,10 +139,9 @@ enum Stopped {
 
 impl From<Trouble> for Stopped {
     fn from(trouble: Trouble) -> Self {
-        if trouble.missing {
-            Stopped::Missing(trouble.message)
-        } else {
-            Stopped::Failed(Failure::new(trouble.message))
+        match trouble.kind {
+            Kind::Missing => Stopped::Missing(trouble.message),
+            _ => Stopped::Failed(Failure::new(trouble.message)),
         }
     }
 }
@@ -218,6 +204,8 @@ fn bring(
     manifest: &Manifest,
     local: Option<&Local>,
     from: Option<u64>,
+    again: bool,
+    problems: &mut Vec<String>,
 ) -> Result<Way, Stopped> {
     if local.is_some_and(|local| local.head == manifest.current().head) {
         return Ok(Way::Current);
@@ -227,12 +215,16 @@ fn bring(
         if bytes < manifest.snapshot.bytes {
             match follow(args, downloads, manifest, &chain) {
                 Ok(()) => return Ok(Way::Deltas(chain.len())),
-                Err(Followed::Stopped(stopped)) => return Err(stopped),
-                Err(Followed::Local(error)) => {
-                    output::warn(
-                        &args.file,
-                        format_args!("cannot take deltas ({error}), and is replaced by a snapshot"),
-                    );
+                Err(Followed::Stopped(failure)) => return Err(Stopped::Failed(failure)),
+                Err(Followed::Missing(reason)) if again => return Err(Stopped::Missing(reason)),
+                Err(Followed::Missing(reason) | Followed::Useless(reason)) => {
+                    let told =
+                        format!("cannot take deltas ({reason}), and is replaced by a snapshot");
+                    // Once, if the snapshot is not there and both are tried again.
+                    if !problems.contains(&reason) {
+                        output::warn(&args.file, told);
+                        problems.push(reason);
+                    }
                 }
             }
         }
@@ -244,9 +236,22 @@ fn bring(
 
 /// Why a chain was not gone.
 enum Followed {
-    Stopped(Stopped),
-    /// The file that is there is not what it says it is.
-    Local(Error),
+    /// A snapshot would not help.
+    Stopped(Failure),
+    /// A delta is not there.
+    Missing(String),
+    /// A delta, or the file that is there, is not what it should be.
+    Useless(String),
+}
+
+impl From<Trouble> for Followed {
+    fn from(trouble: Trouble) -> Self {
+        match trouble.kind {
+            Kind::Missing => Followed::Missing(trouble.message),
+            Kind::Wrong => Followed::Useless(trouble.message),
+            _ => Followed::Stopped(Failure::new(trouble.message)),
+        }
+    }
 }
 
 /// Applies deltas one after the other; the last one replaces the file.
@@ -256,40 +261,39 @@ fn follow(
     manifest: &Manifest,
     chain: &[&Delta],
 ) -> Result<(), Followed> {
-    let stop = |trouble: Trouble| Followed::Stopped(trouble.into());
-    let fail = |failure| Followed::Stopped(Stopped::Failed(failure));
     // All of them first: what takes long must not be interrupted by the network.
-    let fetched: Vec<PathBuf> = chain
-        .iter()
-        .map(|delta| downloads.fetch(&delta.item).map_err(stop))
-        .collect::<Result<_, _>>()?;
-    for (path, delta) in fetched.iter().zip(chain) {
+    let mut fetched: Vec<(&Delta, PathBuf)> = Vec::new();
+    for &delta in chain {
+        fetched.push((delta, downloads.fetch(&delta.item)?));
+    }
+    for (delta, path) in &fetched {
         let made = bloomfile::ops::inspect_delta(path)
-            .map_err(|error| fail(Failure::file(path)(error)))?;
+            .map_err(|error| blame(&delta.item.name, path, error))?;
         let to = manifest.versions.iter().find(|version| version.version == delta.to);
         if to.is_none_or(|to| to.digest != made.new_digest.to_string()) {
-            let reason = format!("does not lead to version {} as the manifest says", delta.to);
-            return Err(fail(Failure::about(text::key(delta.item.name.as_bytes()), reason)));
+            let Delta { to, item, .. } = delta;
+            let reason =
+                format!("{} does not lead to version {to} as the manifest says", item.name);
+            return Err(Followed::Useless(reason));
         }
     }
     let folder = folder_of(&args.file);
-    let unusable =
-        |error| fail(Failure::about(text::path(folder), format!("cannot be written: {error}")));
-    let between = Between::new(folder).map_err(unusable)?;
+    let between = Between::new(folder).map_err(|error| {
+        Followed::Stopped(Failure::about(text::path(folder), format!("cannot be written: {error}")))
+    })?;
     let mut old = args.file.clone();
-    for (number, path) in fetched.iter().enumerate() {
+    for (number, (delta, path)) in fetched.iter().enumerate() {
         let last = number + 1 == fetched.len();
         let new = if last { args.file.clone() } else { between.version(number) };
-        let applied = with_progress(args.print.quiet, |operation| {
+        with_progress(args.print.quiet, |operation| {
             operation.replace(true).apply(path, &old, &new)
-        });
-        match applied {
-            Ok(_) => {}
-            Err(error) if number == 0 && is_of_the_file(&error) => {
-                return Err(Followed::Local(error));
-            }
-            Err(error) => return Err(fail(Failure::file(&args.file)(error))),
-        }
+        })
+        .map_err(|error| {
+            let is_of_delta = number > 0 || error.path() == Some(path);
+            let file = text::path(&args.file).to_string();
+            let subject = if is_of_delta { &delta.item.name } else { &file };
+            blame(subject, &args.file, error)
+        })?;
         if number > 0 {
             // Whatever is left goes with the folder.
             let _ = std::fs::remove_file(&old);
@@ -299,18 +303,29 @@ fn follow(
     Ok(())
 }
 
+/// What an error while a delta was used means. The subject is what is wrong where a snapshot helps, and the
+/// path what the error is about where it does not.
+fn blame(subject: &str, path: &Path, error: Error) -> Followed {
+    let other = matches!(
+        error.cause(),
+        Error::OtherVersion { .. }
+            | Error::NotADelta { .. }
+            | Error::Version { .. }
+            | Error::Features { .. }
+    );
+    if other || error.is_damage() {
+        Followed::Useless(format!("{subject}: {}", error.cause()))
+    } else {
+        Followed::Stopped(Failure::file(path)(error))
+    }
+}
+
 /// The folder that a file is in.
 fn folder_of(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
-}
-
-/// Whether the file that is there is to blame, so that a snapshot helps.
-fn is_of_the_file(error: &Error) -> bool {
-    matches!(error.cause(), Error::OtherVersion { .. })
-        || (error.is_damage() && !matches!(error.cause(), Error::DamagedDelta { .. }))
 }
 
 /// Puts a snapshot in the place of the file, once each page of it is verified.
@@ -332,45 +347,4 @@ fn install(args: &PullArgs, manifest: &Manifest, path: &Path) -> Result<(), Stop
     })
     .map_err(|error| fail(Failure::file(&args.file)(error)))?;
     Ok(())
-}
-
-fn report(
-    args: &PullArgs,
-    manifest: &Manifest,
-    way: Way,
-    from: Option<u64>,
-    transferred: u64,
-) -> Result<ExitCode> {
-    let version = manifest.version;
-    let (name, deltas) = match way {
-        Way::Current => ("current", 0),
-        Way::Deltas(count) => ("deltas", count),
-        Way::Snapshot => ("snapshot", 0),
-    };
-    if args.print.format.json {
-        output::json(&PullOutput {
-            schema: 1,
-            file: args.file.display().to_string(),
-            way: name,
-            from_version: from,
-            version,
-            deltas,
-            transferred_bytes: transferred,
-            file_bytes: manifest.snapshot.bytes,
-            new_digest: manifest.current().digest.clone(),
-        })?;
-    } else if !args.print.quiet {
-        let file = text::path(&args.file);
-        let size = units::size(transferred);
-        let told = match way {
-            Way::Current => format!("version {version} is current"),
-            Way::Deltas(count) => {
-                let deltas = units::counted(count as u64, "delta");
-                format!("version {version} by {deltas} from version {}", from.unwrap_or(0))
-            }
-            Way::Snapshot => format!("version {version} by a snapshot"),
-        };
-        output::line(format_args!("{file}: {told}; {size} transferred"))?;
-    }
-    Ok(if way == Way::Current { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

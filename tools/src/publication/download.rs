@@ -1,5 +1,6 @@
 //! Files on their way: each goes on where it was cut off, and counts when its hash is right.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::source::Small;
+use super::source::{Kind, Small};
 use super::{Item, Source, Trouble, hex};
 use crate::failure::{Failure, Result};
 use crate::keys::Progress;
@@ -17,6 +18,10 @@ use crate::{output, text};
 /// twice as long.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How the names of parts end, after the first digits of the hash of what they are to be.
+const PART: &str = ".part";
+const DIGITS: usize = 16;
 
 /// Locks a file; false if another process has it.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
@@ -64,14 +69,16 @@ pub(crate) struct Downloads<'a> {
 impl<'a> Downloads<'a> {
     /// For this file. Parts of it are hidden files beside it.
     pub(crate) fn new(source: &'a Source, file: &Path, quiet: bool) -> Self {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let prefix = file.with_file_name(format!(".{name}."));
+        let mut prefix = OsString::from(".");
+        prefix.push(file.file_name().unwrap_or_default());
+        prefix.push(".");
+        let prefix = file.with_file_name(prefix);
         Downloads { source, prefix, quiet, fetched: Vec::new(), transferred: 0 }
     }
 
     fn part(&self, item: &Item) -> PathBuf {
         let mut name = self.prefix.as_os_str().to_owned();
-        name.push(format!("{}.part", &item.sha256[..16]));
+        name.push(format!("{}{PART}", &item.sha256[..DIGITS]));
         name.into()
     }
 
@@ -99,19 +106,23 @@ impl<'a> Downloads<'a> {
         let path = self.part(item);
         let shown = text::path(&path);
         let local = |error: io::Error| {
-            Trouble::permanent(format!("{shown} cannot be written: {error}{}", advice(&error)))
+            Trouble::local(format!("{shown} cannot be written: {error}{}", advice(&error)))
         };
-        let mut file =
-            OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(local)?;
-        match try_lock(&file) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(Trouble::permanent(format!("{shown}: another pull is writing it")));
+        let mut file = loop {
+            let file = OpenOptions::new().create(true).append(true).read(true).open(&path);
+            let file = file.map_err(local)?;
+            match try_lock(&file) {
+                // Another pull may have taken it away just before.
+                Ok(true) if path.exists() => break file,
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(Trouble::local(format!("{shown}: another pull is writing it")));
+                }
+                Err(error) => {
+                    return Err(Trouble::local(format!("{shown} cannot be locked: {error}")));
+                }
             }
-            Err(error) => {
-                return Err(Trouble::permanent(format!("{shown} cannot be locked: {error}")));
-            }
-        }
+        };
         let bar = Progress::new(item.bytes, self.quiet);
         let mut tries = 0;
         // Whether what is there came in this call from its first byte on.
@@ -120,7 +131,7 @@ impl<'a> Downloads<'a> {
             let have = file.metadata().map_err(local)?.len();
             if have == item.bytes {
                 let (_, found) =
-                    sha256_file(&path).map_err(|error| Trouble::permanent(error.to_string()))?;
+                    sha256_file(&path).map_err(|error| Trouble::local(error.to_string()))?;
                 if found == item.sha256.to_ascii_lowercase() {
                     file.sync_all().map_err(local)?;
                     self.fetched.push(path.clone());
@@ -130,7 +141,7 @@ impl<'a> Downloads<'a> {
                 if fresh {
                     // Nothing of it is of any use.
                     let _ = std::fs::remove_file(&path);
-                    return Err(Trouble::permanent(format!(
+                    return Err(Trouble::wrong(format!(
                         "{} is not what the manifest says: its SHA-256 is {found}",
                         item.name
                     )));
@@ -164,13 +175,13 @@ impl<'a> Downloads<'a> {
     ) -> Result<u64, Trouble> {
         let answer = self.source.get(&item.name, have)?;
         if let Some(total) = answer.total.filter(|&total| total != item.bytes) {
-            return Err(Trouble::permanent(format!(
+            return Err(Trouble::wrong(format!(
                 "{} has {total} bytes, and the manifest says {}",
                 item.name, item.bytes
             )));
         }
         let written = |error: io::Error| {
-            Trouble::permanent(format!("cannot write {}: {error}{}", item.name, advice(&error)))
+            Trouble::local(format!("cannot write {}: {error}{}", item.name, advice(&error)))
         };
         let mut at = have;
         if answer.start != have {
@@ -209,20 +220,40 @@ impl<'a> Downloads<'a> {
         }
         let Some(folder) = self.prefix.parent() else { return };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let prefix = self.prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(&prefix) && name.ends_with(".part") {
-                let _ = std::fs::remove_file(entry.path());
+            if self.is_part(&entry.file_name()) {
+                remove_unless_held(&entry.path());
             }
         }
+    }
+
+    /// Whether a name is that of a part of this file, and of no other one whose name begins like its.
+    fn is_part(&self, name: &OsStr) -> bool {
+        let prefix = self.prefix.file_name().unwrap_or_default().as_encoded_bytes();
+        let hash = name.as_encoded_bytes().strip_prefix(prefix);
+        let hash = hash.and_then(|rest| rest.strip_suffix(PART.as_bytes()));
+        hash.is_some_and(|hash| hash.len() == DIGITS && hash.iter().all(u8::is_ascii_hexdigit))
+    }
+}
+
+/// Removes a part, unless another pull is writing it.
+fn remove_unless_held(path: &Path) {
+    // What is no regular file is not a pull's, and opening it may never return.
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+        return;
+    }
+    // One that is not the user's to remove is no reason to fail.
+    if let Ok(file) = OpenOptions::new().append(true).open(path)
+        && try_lock(&file).is_ok_and(|free| free)
+    {
+        let _ = std::fs::remove_file(path);
     }
 }
 
 /// Waits before another try, unless that is of no use.
 pub(crate) fn pause_or_fail(trouble: Trouble, tries: &mut u32, most: u32) -> Result<(), Trouble> {
     *tries += 1;
-    if !trouble.transient || *tries >= most {
+    if trouble.kind != Kind::Transient || *tries >= most {
         return Err(trouble);
     }
     let pause = PAUSE * 2u32.pow(*tries - 1);

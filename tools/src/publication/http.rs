@@ -149,7 +149,7 @@ impl Web {
         match status {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::OK => {
-                return Err(Trouble::permanent(
+                return Err(Trouble::wrong(
                     "the server answers with the whole file where a part was asked for (200, not \
                      206): it serves no ranges; fetch the file, and ask that",
                 ));
@@ -161,7 +161,7 @@ impl Web {
                 return Err(Trouble::changed("became shorter while it was read"));
             }
             StatusCode::RANGE_NOT_SATISFIABLE => {
-                return Err(Trouble::permanent(format!(
+                return Err(Trouble::wrong(format!(
                     "the server answers {status}: the file is empty, and no bloomfile"
                 )));
             }
@@ -173,12 +173,12 @@ impl Web {
             }
             status => {
                 let advice = self.place.advice(status);
-                return Err(Trouble::permanent(format!("the server answers {status}{advice}")));
+                return Err(Trouble::wrong(format!("the server answers {status}{advice}")));
             }
         }
         let found = text(response.headers(), header::CONTENT_RANGE);
         let Some((found, Some(total))) = found.as_deref().and_then(parse_range) else {
-            return Err(Trouble::permanent("the server answers with no sensible range"));
+            return Err(Trouble::wrong("the server answers with no sensible range"));
         };
         let new = Tag::of(response.headers());
         if tag.is_some_and(|tag| *tag != new) {
@@ -186,7 +186,7 @@ impl Web {
         }
         let expected = first..range.end.min(total);
         if found != expected {
-            return Err(Trouble::permanent(format!(
+            return Err(Trouble::wrong(format!(
                 "the server answers with bytes {} to {}, and was asked for {first} to {}",
                 found.start,
                 found.end - 1,
@@ -220,9 +220,7 @@ impl Web {
     pub(crate) fn get(&self, name: &str, from: u64) -> Result<Answer, Trouble> {
         let answer = self.get_unless(name, from, None)?;
         answer.ok_or_else(|| {
-            Trouble::permanent(format!(
-                "{name}: the server answers 304, and was not asked for that"
-            ))
+            Trouble::wrong(format!("{name}: the server answers 304, and was not asked for that"))
         })
     }
 
@@ -259,10 +257,10 @@ impl Web {
             StatusCode::PARTIAL_CONTENT => {
                 let range = range.as_deref().and_then(parse_range);
                 let (Range { start, .. }, total) = range.ok_or_else(|| {
-                    Trouble::permanent(format!("{name}: the server answers with no sensible range"))
+                    Trouble::wrong(format!("{name}: the server answers with no sensible range"))
                 })?;
                 if start != from {
-                    return Err(Trouble::permanent(format!(
+                    return Err(Trouble::wrong(format!(
                         "{name}: the server answers with bytes from {start} on, and was asked for \
                          those from {from} on"
                     )));
@@ -277,9 +275,7 @@ impl Web {
             }
             status => {
                 let advice = self.place.advice(status);
-                return Err(Trouble::permanent(format!(
-                    "{name}: the server answers {status}{advice}"
-                )));
+                return Err(Trouble::wrong(format!("{name}: the server answers {status}{advice}")));
             }
         };
         let body: Body = response.into_body();

@@ -15,7 +15,7 @@ pub(crate) use download::{Downloads, sha256_file, try_lock};
 #[cfg(feature = "network")]
 pub(crate) use http::{Tag, Web};
 pub(crate) use signature::{Signer, Verifier};
-pub(crate) use source::{Source, Trouble, other_way};
+pub(crate) use source::{Kind, Source, Trouble, other_way};
 
 use std::io::Read;
 use std::path::Path;

@@ -11,13 +11,23 @@ use crate::text;
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) message: String,
+    pub(crate) kind: Kind,
+}
+
+/// What can be done about a [`Trouble`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
     /// Trying again may help.
-    pub(crate) transient: bool,
+    Transient,
     /// There is no such file: it may have been removed since the manifest was read.
-    pub(crate) missing: bool,
+    Missing,
+    /// The source does not give what it should, and will not: another file may be of use.
+    Wrong,
+    /// It is not the source's fault: no other file of it would help.
+    Local,
     /// The file is another one than it was.
     #[cfg(feature = "network")]
-    pub(crate) changed: bool,
+    Changed,
 }
 
 impl std::fmt::Display for Trouble {
@@ -29,29 +39,29 @@ impl std::fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 impl Trouble {
-    pub(crate) fn permanent(message: impl Into<String>) -> Self {
-        Trouble {
-            message: message.into(),
-            transient: false,
-            missing: false,
-            #[cfg(feature = "network")]
-            changed: false,
-        }
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Trouble { message: message.into(), kind }
     }
 
     pub(crate) fn transient(message: impl Into<String>) -> Self {
-        Trouble { transient: true, ..Self::permanent(message) }
+        Self::new(Kind::Transient, message)
     }
 
     pub(crate) fn missing(message: impl Into<String>) -> Self {
-        Trouble { missing: true, ..Self::permanent(message) }
+        Self::new(Kind::Missing, message)
     }
-}
 
-#[cfg(feature = "network")]
-impl Trouble {
+    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+        Self::new(Kind::Wrong, message)
+    }
+
+    pub(crate) fn local(message: impl Into<String>) -> Self {
+        Self::new(Kind::Local, message)
+    }
+
+    #[cfg(feature = "network")]
     pub(crate) fn changed(message: impl Into<String>) -> Self {
-        Trouble { changed: true, ..Self::permanent(message) }
+        Self::new(Kind::Changed, message)
     }
 }
 
@@ -123,7 +133,7 @@ impl Source {
                 let shown = text::path(&path);
                 let trouble = |error: io::Error| match error.kind() {
                     io::ErrorKind::NotFound => Trouble::missing(format!("{shown} is not there")),
-                    _ => Trouble::permanent(format!("{shown} cannot be read: {error}")),
+                    _ => Trouble::wrong(format!("{shown} cannot be read: {error}")),
                 };
                 let mut file = File::open(&path).map_err(trouble)?;
                 let total = file.metadata().map_err(trouble)?.len();
@@ -159,7 +169,7 @@ impl Source {
         let read = answer.body.take(most + 1).read_to_end(&mut bytes);
         read.map_err(|error| Trouble::transient(format!("{name} was cut short: {error}")))?;
         if bytes.len() as u64 > most {
-            return Err(Trouble::permanent(format!("{name} is longer than {most} bytes")));
+            return Err(Trouble::wrong(format!("{name} is longer than {most} bytes")));
         }
         if answer.total.is_some_and(|total| total != bytes.len() as u64) {
             return Err(Trouble::transient(format!("{name} was cut short")));
@@ -171,9 +181,7 @@ impl Source {
     #[cfg(feature = "network")]
     pub(crate) fn get_all(&self, name: &str, most: u64) -> Result<Vec<u8>, Trouble> {
         let found = self.get_all_unless(name, most, None)?;
-        found
-            .map(|small| small.bytes)
-            .ok_or_else(|| Trouble::permanent(format!("{name} did not come")))
+        found.map(|small| small.bytes).ok_or_else(|| Trouble::wrong(format!("{name} did not come")))
     }
 }
 

@@ -11,7 +11,7 @@ use bloomfile::ranges::Source;
 use super::{about, check_scheme};
 use crate::failure::{Failure, Result, explain};
 use crate::publication::{
-    MANIFEST, MOST_MANIFEST_BYTES, Manifest, Tag, Trouble, Web, pause_or_fail,
+    Kind, MANIFEST, MOST_MANIFEST_BYTES, Manifest, Tag, Trouble, Web, pause_or_fail,
 };
 
 /// What `AskOpening` reads first: the headers. The length of the file and its tag come with them.
@@ -61,7 +61,8 @@ impl Object {
             };
             match Self::first(web, name, first) {
                 // It was removed after the manifest was read: there is a newer one.
-                Err(trouble) if trouble.missing && published && versions < VERSIONS => {}
+                Err(trouble)
+                    if trouble.kind == Kind::Missing && published && versions < VERSIONS => {}
                 result => return result.map_err(|trouble| fail(trouble.message)),
             }
         }
@@ -168,13 +169,14 @@ fn trouble_in(error: &Error) -> Option<&Trouble> {
 /// Whether an error means that the file is another one by now: then it is opened again.
 pub(super) fn is_change(error: &Error) -> bool {
     matches!(error, Error::Changed)
-        || trouble_in(error).is_some_and(|trouble| trouble.changed || trouble.missing)
+        || trouble_in(error)
+            .is_some_and(|trouble| matches!(trouble.kind, Kind::Changed | Kind::Missing))
 }
 
 /// An error while a file at an address was read.
 pub(super) fn failure(address: &str, error: &Error) -> Failure {
     match trouble_in(error) {
-        Some(trouble) if trouble.changed => {
+        Some(trouble) if trouble.kind == Kind::Changed => {
             about(address, format!("{}, again and again; try again later", trouble.message))
         }
         Some(trouble) => about(address, trouble.message.clone()),

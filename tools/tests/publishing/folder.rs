@@ -223,26 +223,15 @@ fn what_is_not_right_leaves_the_old_file() {
             }
         }
     };
-    lie(&host, |manifest| manifest["deltas"][0]["sha256"] = json!(zeros));
-    refused("is not what the manifest says");
-    lie(&host, |manifest| manifest["deltas"][0]["bytes"] = json!(100));
-    refused("has ");
+    // The delta does not lead there, and the snapshot is not that either.
     lie(&host, |manifest| manifest["versions"][0]["digest"] = json!(zeros));
-    refused("does not lead to version 3");
+    refused("has another digest than the manifest says");
     lie(&host, |manifest| manifest["deltas"][0]["name"] = json!("../live.bloom"));
     refused("is no name for a file");
     lie(&host, |manifest| manifest["bloomfile_manifest"] = json!(2));
     refused("has form 2");
     lie(&host, |manifest| manifest["version"] = json!(1));
     refused("cannot be right");
-    // A delta for another file, under its own hash.
-    lie(&host, |manifest| {
-        let other = manifest["deltas"][1].clone();
-        for name in ["name", "bytes", "sha256"] {
-            manifest["deltas"][0][name] = other[name].clone();
-        }
-    });
-    refused("does not lead to version 3");
     std::fs::write(host.path("site/manifest.json"), "{").unwrap();
     refused("is not a manifest");
     let snapshot = host.snapshot();
@@ -276,6 +265,91 @@ fn what_is_not_right_leaves_the_old_file() {
     let ran = host.run("pull site pulled.bloom").ends(2);
     assert!(ran.err.contains("is version 3, and the source has only version 2"), "{}", ran.err);
     assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == second);
+}
+
+/// A delta that cannot be had or used keeps none from the snapshot, and is told. Until that is verified the
+/// old file stays.
+#[test]
+fn deltas_that_are_of_no_use() {
+    let host = Host::new();
+    host.publish();
+    host.publish_more(1);
+    host.run("pull -q site pulled.bloom").ends(0);
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.publish_more(2);
+    let good = std::fs::read(host.path("site/manifest.json")).unwrap();
+    let name = |place: usize| host.manifest()["deltas"][place]["name"].as_str().unwrap().to_owned();
+    let delta = |place: usize| host.path("site").join(name(place));
+    let file = |place: usize| std::fs::read(delta(place)).unwrap();
+    let (newest, between) = (file(0), file(1));
+    let zeros = "0".repeat(64);
+    let falls_back = |reason: String| {
+        // A snapshot that is wrong, too: an error, and the old file is in use.
+        let snapshot = std::fs::read(host.snapshot()).unwrap();
+        let mut wrong = snapshot.clone();
+        *wrong.last_mut().unwrap() ^= 1;
+        std::fs::write(host.snapshot(), wrong).unwrap();
+        let ran = host.run("pull site pulled.bloom").ends(2);
+        assert!(ran.err.contains("bloom is not what the manifest says"), "{reason}: {}", ran.err);
+        assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old, "{reason}: changed");
+        std::fs::write(host.snapshot(), snapshot).unwrap();
+        let ran = host.run("pull --json site pulled.bloom").ends(0);
+        let told = ran.json();
+        assert_eq!((&told["way"], &told["deltas"]), (&json!("snapshot"), &json!(0)), "{reason}");
+        let problems = told["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 1, "{reason}: {problems:?}");
+        assert!(problems[0].as_str().unwrap().contains(&reason), "{reason}: {problems:?}");
+        let warning = format!(
+            "bloomfile: pulled.bloom: warning: cannot take deltas ({}), and is replaced by a snapshot\n",
+            problems[0].as_str().unwrap()
+        );
+        assert_eq!(ran.err, warning);
+        host.is_current();
+        std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+        std::fs::write(host.path("site/manifest.json"), &good).unwrap();
+        for (place, bytes) in [(0, &newest), (1, &between)] {
+            std::fs::write(delta(place), bytes).unwrap();
+        }
+    };
+    for place in [0, 1] {
+        std::fs::remove_file(delta(place)).unwrap();
+        falls_back(format!("site/{} is not there", name(place)));
+        let mut damaged = file(place);
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        std::fs::write(delta(place), &damaged).unwrap();
+        falls_back(format!("{} is not what the manifest says: its SHA-256 is ", name(place)));
+        damaged.truncate(middle);
+        std::fs::write(delta(place), &damaged).unwrap();
+        falls_back(format!("{} has {middle} bytes, and the manifest says ", name(place)));
+        // Damaged before it was published: it has its hash.
+        let damaged = {
+            let mut bytes = file(place);
+            bytes[middle] ^= 1;
+            bytes
+        };
+        std::fs::write(delta(place), damaged).unwrap();
+        let digest = Command::new("sha256sum").arg(delta(place)).output().unwrap().stdout;
+        let digest = String::from_utf8(digest).unwrap()[..64].to_owned();
+        lie(&host, |manifest| manifest["deltas"][place]["sha256"] = json!(digest));
+        falls_back(format!("{}: is a damaged delta", name(place)));
+        lie(&host, |manifest| manifest["deltas"][place]["sha256"] = json!(zeros));
+        falls_back("is not what the manifest says".to_owned());
+    }
+    // A delta for another file, under its own hash.
+    lie(&host, |manifest| {
+        let other = manifest["deltas"][1].clone();
+        for name in ["name", "bytes", "sha256"] {
+            manifest["deltas"][0][name] = other[name].clone();
+        }
+    });
+    falls_back("does not lead to version 4 as the manifest says".to_owned());
+    // What is wrong here is no reason to fetch more.
+    let filter = bloomfile::Filter::open(host.path("pulled.bloom")).unwrap();
+    let ran = host.run("pull site pulled.bloom").ends(2);
+    assert!(ran.err.contains("is being written by another process"), "{}", ran.err);
+    assert!(!ran.err.contains("snapshot"), "{}", ran.err);
+    filter.close().unwrap();
 }
 
 /// A damaged file here is no reason to stay with it.

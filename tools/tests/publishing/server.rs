@@ -13,6 +13,10 @@ pub(crate) enum Fault {
     None,
     /// Ends the connection after this number of bytes of the body.
     Cut(usize),
+    /// The same for this many requests for a manifest, which is what other faults spare.
+    CutManifest(usize, u32),
+    /// The same for one request; after it `other.bloom` takes the place of the file that is asked for.
+    CutAndReplaced(usize),
     /// Says that the body is this number of bytes shorter than it is, and sends that.
     Truncated(usize),
     /// Answers 200 with the whole file where a range was asked for.
@@ -121,7 +125,18 @@ fn answer(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         }
     }
     let mut state = state.lock().unwrap();
-    let fault = if name.contains("manifest") { Fault::None } else { state.fault };
+    let fault = match (state.fault, name.contains("manifest")) {
+        (Fault::CutManifest(most, left), true) => {
+            state.fault = if left > 1 { Fault::CutManifest(most, left - 1) } else { Fault::None };
+            Fault::Cut(most)
+        }
+        (Fault::CutManifest(..), false) | (_, true) => Fault::None,
+        (Fault::CutAndReplaced(most), false) => {
+            state.fault = Fault::Replaced(0);
+            Fault::Cut(most)
+        }
+        (fault, false) => fault,
+    };
     if let Fault::Replaced(left) = fault {
         if left == 0 {
             let other = state.folder.join("other.bloom");

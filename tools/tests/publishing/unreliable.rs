@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use crate::host::Host;
-use crate::server::{Fault, Server};
+use crate::server::{Fault, Server, Tags};
 
 /// Cut off again and again, a download goes on where it was: each byte comes once.
 #[test]
@@ -23,6 +23,177 @@ fn a_download_that_is_cut_off_goes_on() {
         assert_eq!(server.bytes(), size, "cut after {most}");
         host.is_current();
     }
+}
+
+/// The same for deltas, and for manifests, which come again from their beginning.
+#[test]
+fn deltas_and_manifests_that_are_cut_off() {
+    let host = Host::new();
+    host.publish();
+    let server = Server::start(&host);
+    let pull = || host.run(&format!("pull --json {} pulled.bloom", server.url())).ends(0);
+    pull();
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.publish_more(2);
+    let manifest = host.manifest();
+    let deltas = manifest["deltas"].as_array().unwrap().iter();
+    let size: usize = deltas.map(|delta| delta["bytes"].as_u64().unwrap() as usize).sum();
+    for most in [1_000, size / 2 - 1, size] {
+        std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+        server.set(Fault::Cut(most));
+        let ran = pull();
+        let told = ran.json();
+        assert_eq!((&told["way"], &told["deltas"]), (&json!("deltas"), &json!(2)));
+        assert_eq!((server.bytes(), ran.err.as_str()), (size, ""), "cut after {most}");
+        let ranges = server.log().iter().filter(|(_, status, _)| *status == 206).count();
+        assert_eq!(ranges > 0, most < size / 2, "cut after {most}");
+        host.is_current();
+    }
+    let length = std::fs::metadata(host.path("site/manifest.json")).unwrap().len() as usize;
+    for (most, times) in [(0, 1), (length / 2, 2), (length - 1, 1)] {
+        std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+        server.set(Fault::CutManifest(most, times));
+        let ran = pull();
+        assert_eq!(ran.json()["way"], "deltas");
+        let told = ran.err.matches("manifest.json was cut short").count();
+        assert_eq!(told, times as usize, "cut after {most}: {}", ran.err);
+        host.is_current();
+    }
+}
+
+/// Another file under the same name between two ranges: what came of both is not taken. The old file stays,
+/// and the next call gets the right one.
+#[test]
+fn a_file_that_is_replaced_between_two_ranges() {
+    let host = Host::new();
+    host.publish();
+    let server = Server::start(&host);
+    let pull = || host.run(&format!("pull --json {} pulled.bloom", server.url()));
+    pull().ends(0);
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.publish_more(1);
+    let with_delta = host.manifest();
+    let mut without = host.manifest();
+    without["deltas"] = json!([]);
+    let snapshot = host.snapshot();
+    let delta = host.path("site").join(with_delta["deltas"][0]["name"].as_str().unwrap());
+    // Replaces a file in its middle, and tells the answers that it was asked with then.
+    let replaced = |path: &std::path::Path, longer: usize| {
+        let right = std::fs::read(path).unwrap();
+        let mut other = right.clone();
+        *other.last_mut().unwrap() ^= 1;
+        other.extend(vec![7; longer]);
+        std::fs::write(host.path("site/other.bloom"), other).unwrap();
+        server.set(Fault::CutAndReplaced(right.len() / 2));
+        let ran = pull();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let log = server.log().into_iter().filter(|(asked, ..)| asked == name);
+        let answers: Vec<u16> = log.map(|(_, status, _)| status).collect();
+        assert_eq!(answers, [200, 206]);
+        assert!(std::fs::read(path).unwrap() != right, "it was replaced");
+        std::fs::write(path, right).unwrap();
+        ran
+    };
+    for tags in [Tags::None, Tags::Strong] {
+        server.tell_versions(tags);
+        for (longer, message) in
+            [(0, "is not what the manifest says: its SHA-256"), (1, "bytes, and the manifest says")]
+        {
+            std::fs::write(host.path("site/manifest.json"), without.to_string()).unwrap();
+            let ran = replaced(&snapshot, longer).ends(2);
+            assert!(ran.err.contains(message), "{message}: {}", ran.err);
+            assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old, "{message}");
+            assert_eq!(pull().ends(0).json()["way"], "snapshot");
+            host.is_current();
+
+            std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+            std::fs::write(host.path("site/manifest.json"), with_delta.to_string()).unwrap();
+            let told = replaced(&delta, longer).ends(0).json();
+            assert_eq!(told["way"], "snapshot");
+            assert!(told["problems"][0].as_str().unwrap().contains(message), "{told}");
+            host.is_current();
+            std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+        }
+    }
+}
+
+/// Deltas that may come with the next call, and those that will not.
+#[test]
+fn answers_to_requests_for_deltas() {
+    let host = Host::new();
+    host.publish();
+    let server = Server::start(&host);
+    let pull = || host.run(&format!("pull --json {} pulled.bloom", server.url()));
+    pull().ends(0);
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.publish_more(1);
+    for (fault, reason) in [
+        (Fault::OtherBytes, "is not what the manifest says"),
+        (Fault::Truncated(1), "and the manifest says"),
+        (Fault::Status(403, 1), "the server answers 403"),
+        (Fault::Status(410, 4), "is not there (410"),
+    ] {
+        std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+        server.set(fault);
+        if !matches!(fault, Fault::Status(..)) {
+            // That does not end: the snapshot is served in the same way, and is no better.
+            let ran = pull().ends(2);
+            assert!(ran.err.contains("and is replaced by a snapshot"), "{}", ran.err);
+            assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old, "{reason}");
+            continue;
+        }
+        let told = pull().ends(0).json();
+        assert_eq!(told["way"], "snapshot", "{reason}");
+        assert!(told["problems"][0].as_str().unwrap().contains(reason), "{told}");
+        host.is_current();
+    }
+    // Gone for a moment: no reason for more than waiting.
+    std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+    server.set(Fault::Status(404, 1));
+    let told = pull().ends(0).json();
+    assert_eq!((&told["way"], &told["problems"]), (&json!("deltas"), &json!([])));
+    host.is_current();
+    // What may pass is an error while it does not: the chain is tried again by the next call.
+    std::fs::write(host.path("pulled.bloom"), &old).unwrap();
+    server.set(Fault::Status(503, 6));
+    let ran = pull().ends(2);
+    assert!(!ran.err.contains("snapshot"), "{}", ran.err);
+    assert!(std::fs::read(host.path("pulled.bloom")).unwrap() == old);
+    assert_eq!(pull().ends(0).json()["way"], "deltas");
+    host.is_current();
+}
+
+/// What another pull has or needs stays: parts of files whose names begin alike, and parts that are locked.
+#[test]
+fn parts_of_other_pulls_stay() {
+    let host = Host::new();
+    host.publish();
+    let digits = "0123456789abcdef";
+    let [held, abandoned] =
+        ["0", "1"].map(|digit| host.path(&format!(".pulled.{}.part", digit.repeat(16))));
+    let others = [
+        format!(".pulled.bloom.{digits}.part"),
+        format!(".pulled.{digits}0.part"),
+        ".pulled.0123456789abcde.part".into(),
+        ".pulled.0123456789abcdeg.part".into(),
+        format!(".pulled.{digits}.part.part"),
+        format!("pulled.{digits}.part"),
+        ".pulled.part".into(),
+    ];
+    let others: Vec<_> = others.iter().map(|name| host.path(name)).collect();
+    for path in others.iter().chain([&held, &abandoned]) {
+        std::fs::write(path, "half of it").unwrap();
+    }
+    let lock = std::fs::File::open(&held).unwrap();
+    lock.lock().unwrap();
+    host.run("pull -q site pulled").ends(0);
+    for path in others.iter().chain([&held]) {
+        assert!(path.exists(), "{}", path.display());
+    }
+    assert!(!abandoned.exists());
+    drop(lock);
+    host.run("pull -q site pulled").ends(1);
+    assert!(!held.exists());
 }
 
 /// A process that ended in the middle: the next one goes on from there.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::failure::Result;
-use crate::publication::{Downloads, MANIFEST, MOST_MANIFEST_BYTES, Manifest, SIGNATURE, Verifier};
+use crate::publication::{
+    Downloads, Kind, MANIFEST, MOST_MANIFEST_BYTES, Manifest, SIGNATURE, Verifier,
+};
 
 /// How often the manifest is read again: its signature may be that of the next one, and files may be
 /// gone that it names.
@@ -36,7 +38,7 @@ pub(super) fn fetch_manifest(
         let Some(verifier) = verifier else { break manifest };
         let signature =
             downloads.small(SIGNATURE, MOST_MANIFEST_BYTES, None).map_err(|trouble| {
-                if trouble.missing {
+                if trouble.kind == Kind::Missing {
                     format!("{MANIFEST} is not signed, and --verify-key asks for a signature")
                 } else {
                     trouble.message
