@@ -282,6 +282,24 @@ fn upload(port: u16, folder: &Path) {
     put(port, "/bucket/some/folder/manifest.json", &manifest);
 }
 
+/// Objects that the store's log says were asked for since the last time, and their bytes, which it does not
+/// count.
+fn asked(host: &Host) -> (usize, u64) {
+    std::thread::sleep(Duration::from_millis(100));
+    let path = host.path("moto.log");
+    let log = std::fs::read_to_string(&path).unwrap();
+    let before = host.path("moto.read");
+    let read = std::fs::read_to_string(&before).map_or(0, |count| count.parse().unwrap());
+    std::fs::write(before, log.len().to_string()).unwrap();
+    let names = log[read..].lines().filter_map(|line| {
+        let (_, rest) = line.split_once("\"GET /bucket/some/folder/")?;
+        assert!(rest.contains("\" 200 "), "{line}");
+        rest.split([' ', '?']).next()
+    });
+    let sizes = names.map(|name| std::fs::metadata(host.path("site").join(name)).unwrap().len());
+    sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size))
+}
+
 #[test]
 fn an_object_store_serves_a_publication() {
     let host = Host::new();
@@ -289,7 +307,8 @@ fn an_object_store_serves_a_publication() {
     let port = free_port();
     let mut command = Command::new("python3");
     command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let log = std::fs::File::create(host.path("moto.log")).unwrap();
+    command.stdout(Stdio::null()).stderr(log);
     let server = command.spawn().ok().and_then(|mut child| {
         let running = answers(port, &mut child);
         let server = Running(child);
@@ -307,18 +326,39 @@ fn an_object_store_serves_a_publication() {
     assert_eq!(pull(0)["way"], "snapshot");
     host.is_current();
     assert_eq!(pull(1)["way"], "current");
-    host.publish_more(3);
+    asked(&host);
+    for versions in [1, 3] {
+        host.publish_more(versions);
+        upload(port, &host.path("site"));
+        let ran = pull(0);
+        assert_eq!((&ran["way"], &ran["deltas"]), (&json!("deltas"), &json!(versions)));
+        host.is_current();
+        let (files, bytes) = asked(&host);
+        assert_eq!(files, versions as usize + 1, "the manifest, and each delta once");
+        assert_eq!(ran["transferred_bytes"], json!(bytes));
+        println!("{versions} deltas from S3: {bytes} bytes");
+    }
+    // Another size, over the file that is there: no delta leads to it.
+    let old = std::fs::read(host.path("pulled.bloom")).unwrap();
+    host.run("create -q -f live.bloom --capacity 500k").ends(0);
+    host.add(0, 20_000);
+    host.publish();
     upload(port, &host.path("site"));
     let ran = pull(0);
-    assert_eq!((&ran["way"], &ran["deltas"]), (&json!("deltas"), &json!(3)));
+    assert_eq!((&ran["way"], &ran["from_version"]), (&json!("snapshot"), &Value::Null));
+    assert!(std::fs::read(host.path("pulled.bloom")).unwrap() != old);
     host.is_current();
+    let (files, bytes) = asked(&host);
+    assert_eq!((files, &ran["transferred_bytes"]), (2, &json!(bytes)));
+    println!("a snapshot from S3: {bytes} bytes");
     // Cut off before: a range is asked for.
     std::fs::remove_file(host.path("pulled.bloom")).unwrap();
     let sha = host.manifest()["snapshot"]["sha256"].as_str().unwrap()[..16].to_owned();
     let bytes = std::fs::read(host.snapshot()).unwrap();
-    std::fs::write(host.path(&format!(".pulled.bloom.{sha}.part")), &bytes[..1_000_000]).unwrap();
+    let half = bytes.len() / 2;
+    std::fs::write(host.path(&format!(".pulled.bloom.{sha}.part")), &bytes[..half]).unwrap();
     let ran = pull(0);
-    assert!(ran["transferred_bytes"].as_u64().unwrap() < bytes.len() as u64 - 900_000);
+    assert!(ran["transferred_bytes"].as_u64().unwrap() < (bytes.len() - half + 10_000) as u64);
     host.is_current();
     // Asked where it is.
     let run = |arguments: &str| -> crate::host::Ran {

@@ -1,7 +1,8 @@
 //! Signatures of publications: what is signed, what a reader finds beside a manifest, and what is left
 //! by a call that ended in the middle.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -52,6 +53,47 @@ fn what_was_published_without_a_signature_is_signed_later() {
     std::fs::write(host.path(SIGNATURE), "nonsense").unwrap();
     host.run("publish live.bloom site --sign key.sec").ends(0);
     assert!(verifies(&host, "key"));
+}
+
+/// A key with a password, as minisign makes it if it is not told otherwise: the password comes from the
+/// environment.
+#[test]
+fn a_key_with_a_password() {
+    let Some(host) = host() else { return };
+    let mut command = Command::new("minisign");
+    command.args(["-G", "-p", "guarded.pub", "-s", "guarded.sec"]).current_dir(host.path(""));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // Asked for twice.
+    child.stdin.take().unwrap().write_all("pass word\npass word\n".as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let publish = |password: Option<&str>| -> Ran {
+        let mut command = host.command("publish --json live.bloom site --sign guarded.sec");
+        command.env_remove("BLOOMFILE_SIGN_PASSWORD");
+        if let Some(password) = password {
+            command.env("BLOOMFILE_SIGN_PASSWORD", password);
+        }
+        command.output().unwrap().into()
+    };
+    for none in [None, Some("")] {
+        let ran = publish(none).ends(2);
+        let told = "guarded.sec: cannot be used as a secret key: it has a password; put that in \
+                    BLOOMFILE_SIGN_PASSWORD";
+        assert!(ran.err.contains(told), "{}", ran.err);
+    }
+    let ran = publish(Some("another")).ends(2);
+    assert!(ran.err.contains("guarded.sec: cannot be used as a secret key: "), "{}", ran.err);
+    assert!(!ran.err.contains("another"), "{}", ran.err);
+    assert!(!host.path("site").exists(), "before any work is done");
+
+    assert_eq!(publish(Some("pass word")).ends(0).json()["signed"], json!(true));
+    assert!(verifies(&host, "guarded"));
+    assert!(!verifies(&host, "key"));
+    host.run("pull -q site pulled.bloom --verify-key guarded.pub").ends(0);
+    host.add(500_000, 100);
+    publish(Some("pass word")).ends(0);
+    assert!(verifies(&host, "guarded"));
+    host.run("pull -q site pulled.bloom --verify-key guarded.pub").ends(0);
+    host.is_current();
 }
 
 /// With nothing new the report is that of the version that is there.
