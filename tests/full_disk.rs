@@ -216,9 +216,10 @@ fn opens_a_copy_with_holes() {
     let bytes = std::fs::read(&path).unwrap();
     let mut file = File::create(&copy).unwrap();
     for page in bytes.chunks(4096) {
-        match page.iter().all(|&byte| byte == 0) {
-            true => drop(file.seek(SeekFrom::Current(page.len() as i64)).unwrap()),
-            false => file.write_all(page).unwrap(),
+        if page.iter().all(|&byte| byte == 0) {
+            drop(file.seek(SeekFrom::Current(page.len() as i64)).unwrap());
+        } else {
+            file.write_all(page).unwrap();
         }
     }
     file.set_len(bytes.len() as u64).unwrap();

@@ -120,9 +120,8 @@ impl Subject {
             assert!(error.is_bad_file(), "{what:?}: {error}");
             Verdict::Refused
         };
-        let compare = |found: Vec<bool>| match found == self.answers {
-            true => Verdict::Harmless,
-            false => Verdict::Different,
+        let compare = |found: Vec<bool>| {
+            if found == self.answers { Verdict::Harmless } else { Verdict::Different }
         };
         let read = match self.options().open(&self.path) {
             Ok(reader) => compare(answers(|key| reader.contains(key))),

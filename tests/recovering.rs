@@ -181,9 +181,12 @@ fn f107_readers_beside_recovery_and_repair_deny_nothing() {
         let bytes = std::fs::read(&cut).unwrap();
         for repair in [false, true] {
             std::fs::write(&cut, &bytes).unwrap();
-            let (asked, denied) = beside(&cut, &folder, can_be_merged(name), || match repair {
-                true => drop(bloomfile::ops::repair(&cut).unwrap()),
-                false => Filter::open(&cut).unwrap().close().unwrap(),
+            let (asked, denied) = beside(&cut, &folder, can_be_merged(name), || {
+                if repair {
+                    drop(bloomfile::ops::repair(&cut).unwrap());
+                } else {
+                    Filter::open(&cut).unwrap().close().unwrap();
+                }
             });
             println!("{name}, repair: {repair}: asked {asked} times, {denied} keys denied");
             assert_eq!(denied, 0, "{name}, repair: {repair}");

@@ -26,9 +26,10 @@ fn key(number: u64) -> [u8; 8] {
 /// A folder in memory where there is one: rotations wait for nothing there.
 fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
     }
 }
 

@@ -39,10 +39,8 @@ fn main() {
         return println!("run with `cargo bench --bench keyed`");
     }
     let only: Vec<u64> = arguments.iter().filter_map(|kib| kib.parse().ok()).collect();
-    let sizes = match only.is_empty() {
-        true => SIZES.to_vec(),
-        false => only.iter().map(|kib| kib << 10).collect(),
-    };
+    let sizes =
+        if only.is_empty() { SIZES.to_vec() } else { only.iter().map(|kib| kib << 10).collect() };
     let folder = match std::env::var_os("BLOOMFILE_BENCH_DIR") {
         Some(folder) => tempfile::tempdir_in(folder).unwrap(),
         None => tempfile::tempdir().unwrap(),

@@ -145,9 +145,10 @@ fn adds_on_two_threads(path: &Path, capacity: u64) -> Race {
             let fresh = |from: u64, to: u64| -> Vec<u64> {
                 (from..to).map(|i| mix(i ^ set << 36)).collect()
             };
-            let (old, new) = match small {
-                true => (fresh(0, capacity / 2), fresh(capacity / 2, capacity / 2 + count)),
-                false => (Vec::new(), fresh(0, count)),
+            let (old, new) = if small {
+                (fresh(0, capacity / 2), fresh(capacity / 2, capacity / 2 + count))
+            } else {
+                (Vec::new(), fresh(0, count))
             };
             let spent = together(threads, round, [&old, &new], add);
             race.take(2 * way as usize + threads - 1, spent);

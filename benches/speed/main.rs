@@ -3,9 +3,9 @@
 //! `cargo bench --bench speed` takes a quarter of an hour, 8 GiB of memory and as much disk. It prints its
 //! tables and writes them to `benches/RESULTS.md`, with a plot in `benches/growth.svg`. Sizes given
 //! as arguments, in KiB, are measured alone, and nothing is written:
-//! `cargo bench --bench speed -- 256 16384`; `sealed=10000000` measures the sealed kind alone with so
-//! many keys. Files are made in the folder that
-//! `BLOOMFILE_BENCH_DIR` names, or a temporary one.
+//! `cargo bench --bench speed -- 256 16384`; `sealed=10000000` measures the sealed kind alone, with
+//! that number of keys. Files are made in the folder that `BLOOMFILE_BENCH_DIR` names, or a temporary
+//! one.
 //!
 //! Contenders take turns within each round and the best round of each counts, so that what else
 //! runs on the machine hurts them alike. One thread's work is timed by that thread's own clock.
@@ -44,6 +44,14 @@ Made by `cargo bench --bench speed`. Times are nanoseconds per key in the best r
 sbbf-rs takes hashes and is given bloomfile's. \"Touch\" hashes the key and reads one word of a random line: what any filter has to do; \"touch ahead\" does so with the line asked for 64 keys before. Adds have the default journal, which logs what it has room for until the next sync.
 ";
 
+/// The folder that files are made in, which goes with them.
+fn folder() -> tempfile::TempDir {
+    match std::env::var_os("BLOOMFILE_BENCH_DIR") {
+        Some(folder) => tempfile::tempdir_in(folder).unwrap(),
+        None => tempfile::tempdir().unwrap(),
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if !arguments.iter().any(|argument| argument == "--bench") {
@@ -52,20 +60,15 @@ fn main() {
     // The sealed kind alone, for one number of keys.
     let keys = arguments.iter().find_map(|argument| argument.strip_prefix("sealed=")?.parse().ok());
     if let Some(keys) = keys {
-        let (folder, mut report) = (tempfile::tempdir().unwrap(), String::new());
+        let (folder, mut report) = (folder(), String::new());
         sealed::measure(folder.path(), keys, &mut report);
         skew::measure(folder.path(), &mut report);
         return println!("{report}");
     }
     let only: Vec<u64> = arguments.iter().filter_map(|kib| kib.parse().ok()).collect();
-    let sizes = match only.is_empty() {
-        true => SIZES.to_vec(),
-        false => only.iter().map(|kib| kib << 10).collect(),
-    };
-    let folder = match std::env::var_os("BLOOMFILE_BENCH_DIR") {
-        Some(folder) => tempfile::tempdir_in(folder).unwrap(),
-        None => tempfile::tempdir().unwrap(),
-    };
+    let sizes =
+        if only.is_empty() { SIZES.to_vec() } else { only.iter().map(|kib| kib << 10).collect() };
+    let folder = folder();
     let path = folder.path().join("bench.bloom");
     let mut glance = String::from(
         "\n## At a glance\n\nHow many times as fast as the others bloomfile is, keys of 16 bytes; absent and present keys.\n\n| size | look-up: sbbf-rs | fastbloom | batch: sbbf-rs | fastbloom | add: fastbloom (atomic) | batch | build: sbbf-rs, 1 and 2 threads | 2 threads: look-ups | adds | batches |\n|---|---|---|---|---|---|---|---|---|---|---|\n",

@@ -51,9 +51,10 @@ fn every_command_has_a_manual_page() {
     for name in commands {
         let page = String::from_utf8(sandbox.read(&format!("man1/bloomfile-{name}.1"))).unwrap();
         for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES"] {
-            let title = match section.contains(' ') {
-                true => format!(".SH \"{section}\"\n"),
-                false => format!(".SH {section}\n"),
+            let title = if section.contains(' ') {
+                format!(".SH \"{section}\"\n")
+            } else {
+                format!(".SH {section}\n")
             };
             assert_eq!(page.matches(&title).count(), 1, "{name}: {section}: {page}");
         }

@@ -13,9 +13,10 @@ fn refused(sandbox: &Sandbox, reason: &str, damaged: bool) {
         ran.is(2, "", &format!("bloomfile: a.bloom: {reason}\n"));
     }
     let verified = sandbox.run("verify a.bloom");
-    match damaged {
-        true => verified.is(1, &format!("a.bloom: damaged: {reason}\n"), ""),
-        false => verified.is(2, "", &format!("bloomfile: a.bloom: {reason}\n")),
+    if damaged {
+        verified.is(1, &format!("a.bloom: damaged: {reason}\n"), "");
+    } else {
+        verified.is(2, "", &format!("bloomfile: a.bloom: {reason}\n"));
     }
 }
 

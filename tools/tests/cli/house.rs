@@ -1,5 +1,6 @@
 //! How the command's sources are kept: a file for each command, none too long, plain words.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::Sandbox;
@@ -27,6 +28,10 @@ const NAMES: [(&str, &str); 13] = [
     ("fn take", "what is done: drain, reserve, apply, note"),
 ];
 
+/// Folders of what compilers and package managers made.
+const MADE: [&str; 2] = ["target", "node_modules"];
+
+/// The files below a folder whose paths end in this way.
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut files = Vec::new();
@@ -34,7 +39,9 @@ fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                if !MADE.iter().any(|made| path.ends_with(made)) {
+                    folders.push(path);
+                }
             } else if path.to_str().unwrap().ends_with(end) {
                 files.push(path);
             }
@@ -169,22 +176,50 @@ fn texts() -> Vec<(PathBuf, String)> {
     for binding in ["c", "python", "sqlite", "web"] {
         paths.extend(files(&root.join("bindings").join(binding).join("src"), ".rs"));
     }
-    paths.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
+    let scripts = scripts();
+    assert!(scripts.len() > 10, "{scripts:?}");
+    paths.extend(scripts);
     assert!(paths.len() > 300, "{}", paths.len());
     let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).unwrap());
     paths.into_iter().map(read).collect()
 }
 
-/// The lines of a text that have a word in them, with their numbers.
+/// The scripts of the project: they begin with `#!`.
+fn scripts() -> Vec<PathBuf> {
+    let root = tools().parent().unwrap();
+    let folders = [".ci", "benches", "bindings", "examples", "fuzz", "tests", "tools"];
+    let mut paths: Vec<_> = folders.iter().flat_map(|name| files(&root.join(name), "")).collect();
+    paths.retain(|path| {
+        let mut start = [0; 2];
+        let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+        read.is_ok() && start == *b"#!"
+    });
+    paths
+}
+
+/// The lines of a text that have a word in them, or where one begins, with their numbers.
 fn lines_with<'a>(text: &'a str, word: &str) -> Vec<(usize, &'a str)> {
-    let has = |line: &&str| {
+    let letter = |character: char| character.is_alphanumeric();
+    let has = |line: &str| {
         let lower = line.to_lowercase();
-        let letter = |character: char| character.is_alphanumeric();
         lower.match_indices(word).any(|(at, _)| {
             !lower[..at].ends_with(letter) && !lower[at + word.len()..].starts_with(letter)
         })
     };
-    text.lines().enumerate().filter(|(_, line)| has(line)).collect()
+    let mut found = Vec::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((number, line)) = lines.next() {
+        // What the end of a line cuts in two, in a comment perhaps.
+        let (end, begin) = word.rsplit_once(' ').unwrap_or((word, ""));
+        let next = lines.peek().map_or("", |(_, next)| next.trim_start_matches(|c| !letter(c)));
+        let wrapped = !begin.is_empty()
+            && line.to_lowercase().ends_with(&format!(" {end}"))
+            && next.split(|c| !letter(c)).next() == Some(begin);
+        if has(line) || wrapped {
+            found.push((number, line));
+        }
+    }
+    found
 }
 
 #[test]
@@ -196,6 +231,7 @@ fn words_are_plain() {
         }
     }
     assert_eq!(lines_with("sets\nAnew, and a renewal\nmanew", "anew").len(), 1);
+    assert_eq!(lines_with("# of so\n# many, and also\nmany; so many", "so many").len(), 2);
 }
 
 #[test]
@@ -210,11 +246,27 @@ fn names_are_those_of_the_field() {
                     let taken = line.contains("fn taken") || line.contains("fn takes_");
                     assert!(!line.contains(name) || taken, "{place}: say {better}");
                 }
-                let on_bool = line.trim_start().starts_with("true => ");
-                assert!(!on_bool, "{place}: if and else for a bool");
             }
         }
     }
+}
+
+#[test]
+fn bools_are_not_matched() {
+    let root = tools().parent().unwrap();
+    let folders = ["src", "benches", "bindings", "examples", "fuzz", "tests", "tools"];
+    let paths: Vec<_> = folders.iter().flat_map(|name| files(&root.join(name), ".rs")).collect();
+    assert!(paths.len() > 400, "{}", paths.len());
+    let mut found = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            if line.trim_start().starts_with("true => ") {
+                found.push(format!("{}:{}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "if and else for a bool: {found:#?}");
 }
 
 /// What users install has no symbols in it: they are six sevenths of the file.
@@ -224,4 +276,21 @@ fn release_binaries_are_stripped() {
     let (_, release) = manifest.split_once("\n[profile.release]\n").unwrap();
     let (release, _) = release.split_once("\n[").unwrap();
     assert!(release.lines().any(|line| line == "strip = true"), "{release}");
+}
+
+/// ARCHITECTURE.md names files by their paths, those of the library and of the command without `src/`.
+#[test]
+fn every_path_of_the_architecture_is_there() {
+    let root = tools().parent().unwrap();
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let named = page.split('`').skip(1).step_by(2).filter(|name| {
+        name.contains('/') && name.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
+    });
+    let places = [root.to_owned(), root.join("src"), tools().join("src")];
+    let mut seen = 0;
+    for name in named {
+        assert!(places.iter().any(|place| place.join(name).exists()), "{name} is not there");
+        seen += 1;
+    }
+    assert!(seen > 50, "only {seen} paths were found at all");
 }
