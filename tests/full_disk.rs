@@ -217,7 +217,7 @@ fn opens_a_copy_with_holes() {
     let mut file = File::create(&copy).unwrap();
     for page in bytes.chunks(4096) {
         if page.iter().all(|&byte| byte == 0) {
-            drop(file.seek(SeekFrom::Current(page.len() as i64)).unwrap());
+            file.seek(SeekFrom::Current(page.len() as i64)).unwrap();
         } else {
             file.write_all(page).unwrap();
         }

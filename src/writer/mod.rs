@@ -8,9 +8,8 @@
 //!
 //! Counters are not idempotent and go another way: see [`counting`].
 //!
-//! Locks, in the order in which they are taken: the lead of a round ([`commit`]), the page tables (a
-//! checkpoint is under way), the prepared segment ([`rollover`]), the gate, the committed state.
-//! ARCHITECTURE.md has all of them, and what is taken in another order.
+//! Locks, in their order (ARCHITECTURE.md has all, and the exceptions): the lead of a round ([`commit`]),
+//! the page tables, for a checkpoint, the prepared segment ([`rollover`]), the gate, the committed state.
 
 mod add;
 mod batch;
