@@ -1,5 +1,6 @@
 //! What writers do, and what is there after a crash (sections 9 and 10), seen in the bytes.
 
+#[cfg(unix)]
 use bloomfile::geometry::Geometry;
 use bloomfile::{CellKind, Filter, Options, Reader, plan, report::verify};
 
