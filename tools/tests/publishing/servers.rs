@@ -305,7 +305,9 @@ fn an_object_store_serves_a_publication() {
     let host = Host::new();
     host.publish();
     let port = free_port();
-    let mut command = Command::new("python3");
+    // Where tests/install-tools puts it, if the system's Python does not have it.
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("moto/bin/python");
+    let mut command = Command::new(if own.exists() { own } else { "python3".into() });
     command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
     let log = std::fs::File::create(host.path("moto.log")).unwrap();
     command.stdout(Stdio::null()).stderr(log);
