@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bloomfile::reader::{Access, Follower};
-use bloomfile::{CellKind, Error, Options, ReadOptions};
+use bloomfile::{CellKind, Error, Key, Options, ReadOptions};
 use common::{Folder, below};
 
 fn options() -> Options {
@@ -330,6 +330,74 @@ fn what_is_not_right_is_refused_and_told() {
         publish(&path, 2);
         assert!(follower.refresh().unwrap() && !follower.refresh().unwrap());
         assert!(reader.contains("version 2") && !reader.contains("version 0"));
+    }
+}
+
+/// A keyed file is followed by files of the same secret alone.
+#[test]
+fn another_secret_or_none_is_refused() {
+    let secrets = [*b"secret number 1.", *b"secret number 2."].map(Key::from_bytes);
+    for access in [Access::Mapped, Access::Memory] {
+        let folder = Folder::new();
+        let path = folder.at("followed");
+        let build = |secret: Option<&Key>, key: &str| {
+            let options = secret.map_or_else(options, |secret| options().key(secret));
+            let mut file = options.start_build(&path).unwrap();
+            file.add(key);
+            file.finish().unwrap();
+        };
+        build(Some(&secrets[0]), "old");
+        let follower = ReadOptions::new().access(access).key(&secrets[0]).follow(&path).unwrap();
+        let mut reader = follower.reader();
+        let mut stays = |error: Error| {
+            assert!(reader.contains("old") && !reader.contains("new"), "{error}");
+            error
+        };
+        build(Some(&secrets[1]), "new");
+        let error = stays(follower.refresh().unwrap_err());
+        assert!(matches!(error.cause(), Error::WrongKey { .. }), "{error}");
+        build(None, "new");
+        let error = stays(follower.refresh().unwrap_err());
+        assert!(matches!(error.cause(), Error::NotKeyed), "{error}");
+        build(Some(&secrets[0]), "new");
+        assert!(follower.refresh().unwrap());
+        assert!(reader.contains("new") && !reader.contains("old"));
+        // Nor does one without a secret go on in a keyed file.
+        build(None, "old");
+        let follower = ReadOptions::new().access(access).follow(&path).unwrap();
+        build(Some(&secrets[0]), "new");
+        let error = follower.refresh().unwrap_err();
+        assert!(matches!(error.cause(), Error::KeyNeeded { .. }), "{error}");
+        assert!(follower.reader().contains("old"));
+    }
+}
+
+#[test]
+fn a_sealed_file_is_followed_by_sealed_ones() {
+    for access in [Access::Mapped, Access::Memory] {
+        let folder = Folder::new();
+        let path = folder.at("followed");
+        let seal = |key: &str| {
+            let sealed = Options::new().sealed(true).false_positive_rate(1e-9).replace(true);
+            let mut file = sealed.start_build(&path).unwrap();
+            file.extend((0..5_000).map(|number| format!("{key} {number}")));
+            file.finish().unwrap();
+        };
+        seal("old");
+        let follower = ReadOptions::new().access(access).follow(&path).unwrap();
+        let mut reader = follower.reader();
+        seal("new");
+        assert!(reader.contains("old 7") && follower.refresh().unwrap());
+        assert!((0..5_000).all(|number| reader.contains(format!("new {number}"))));
+        assert!(!reader.contains("old 7"));
+        publish(&path, 1);
+        let error = follower.refresh().unwrap_err();
+        assert!(matches!(error.cause(), Error::Replaced { parameter: "kind", .. }), "{error}");
+        let expected = "another kind (sealed before, plain now)";
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(reader.contains("new 7") && !reader.contains("version 1"));
+        seal("newest");
+        assert!(follower.refresh().unwrap() && reader.contains("newest 7"));
     }
 }
 
