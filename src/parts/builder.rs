@@ -97,7 +97,9 @@ impl Part {
             let pending = PendingFile::new(target, plan.header.part_bytes(part))?;
             let geometry = *plan.header.geometry();
             let work = match geometry.cell_kind() {
-                CellKind::Sealed => Work::Sealed(Collector::new(memory)),
+                CellKind::Sealed => {
+                    Work::Sealed(Collector::of_pages(memory, &pages, geometry.pages()))
+                }
                 _ if pages.is_empty() => Work::Nothing,
                 _ => Work::Bits(map(&pending.medium()?, &pages)?),
             };

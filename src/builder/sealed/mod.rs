@@ -19,8 +19,8 @@ use crate::hash::crc_of;
 use crate::kernel::sealed::PageOutcome;
 use crate::storage::Medium;
 use crate::sync::Task;
-use pages::{Build, PageCounts, PageRun, Regions, next_item, on_threads, shares, sort_shares};
-use spill::Spill;
+use pages::{Build, PageCounts, PageRun, next_item, on_threads, shares, sort_shares};
+use spill::{Parts, Spill};
 
 /// Hashes of a piece: memory grows by this much at a time.
 const PIECE: usize = 1 << 18;
@@ -48,6 +48,8 @@ pub(crate) struct Collector {
     pub(super) taken: u64,
     /// Bytes of memory that all of this may take.
     memory: u64,
+    /// How hashes that are put aside are sorted.
+    parts: Parts,
     spill: Option<Spill>,
     /// What kept hashes from being taken.
     failed: Option<Error>,
@@ -55,7 +57,13 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(memory: u64) -> Self {
-        Collector { pieces: Vec::new(), in_memory: 0, taken: 0, memory, spill: None, failed: None }
+        let (pieces, parts) = (Vec::new(), Parts::of_all());
+        Collector { pieces, in_memory: 0, taken: 0, memory, parts, spill: None, failed: None }
+    }
+
+    /// Of hashes that are all of some pages, of `pages` in all.
+    pub(crate) fn of_pages(memory: u64, range: &Range<u64>, pages: u64) -> Self {
+        Collector { parts: Parts::of_pages(range, pages), ..Collector::new(memory) }
     }
 
     /// Takes a hash.
@@ -124,7 +132,7 @@ impl Collector {
     fn put_aside(&mut self, threads: usize) -> Result<()> {
         let spill = match &mut self.spill {
             Some(spill) => spill,
-            none => none.insert(Spill::new()?),
+            none => none.insert(Spill::new(self.parts)?),
         };
         spill.write(&mut self.pieces, threads)?;
         self.pieces.clear();
@@ -143,7 +151,8 @@ impl Collector {
         }
         let most = self.room() as usize / 2;
         let threads = threads.min((self.memory / OF_A_THREAD) as usize);
-        let mut hashes = Hashes { pieces: self.pieces, spill: self.spill, most, threads };
+        let (pieces, parts, spill) = (self.pieces, self.parts, self.spill);
+        let mut hashes = Hashes { pieces, parts, spill, most, threads };
         let distinct = if asked { hashes.distinct()? } else { 0 };
         Ok((hashes, distinct))
     }
@@ -152,6 +161,7 @@ impl Collector {
 /// All hashes.
 pub(crate) struct Hashes {
     pieces: Vec<Vec<u64>>,
+    parts: Parts,
     spill: Option<Spill>,
     /// How many of those put aside are read back at once.
     most: usize,
@@ -195,12 +205,12 @@ impl Hashes {
         };
         let (mut read, mut built) = (Vec::new(), PageCounts::default());
         for parts in spill.ranges(self.most as u64) {
-            let range = spill::pages_of(&parts, pages);
+            let range = self.parts.pages_in(&parts, pages);
             let range = range.start.max(wanted.start)..range.end.min(wanted.end);
             if range.is_empty() {
                 continue;
             }
-            let parts = spill::parts_of(&range, pages);
+            let parts = self.parts.holding(&range, pages);
             spill.read(parts, self.most, |hash| spill::is_of(hash, &range, pages), &mut read)?;
             built.add_all(&build.clone().range(range).run([&mut read[..]], &mut write)?);
         }
@@ -210,7 +220,7 @@ impl Hashes {
 
 /// How many different hashes there are; they are left in any order.
 fn count_distinct<'a>(pieces: impl IntoIterator<Item = &'a mut [u64]>, threads: usize) -> u64 {
-    let regions = Regions::parts(spill::PARTS);
+    let regions = Parts::of_all().regions();
     let mut shares = shares(pieces, threads);
     sort_shares(&mut shares, &regions, threads);
     let next = Mutex::new(0..regions.count);

@@ -152,9 +152,10 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Parts of all hashes, of equal length: a filter of as many pages has one in each.
-    pub(super) fn parts(count: u64) -> Self {
-        Regions { pages: count, first: 0, length: count, shift: 0, count: count as usize }
+    /// One for each of some pages, of `pages` in all.
+    pub(super) fn single_pages(pages: u64, range: Range<u64>) -> Self {
+        let length = range.end - range.start;
+        Regions { pages, first: range.start, length, shift: 0, count: length as usize }
     }
 
     fn new(build: &Build) -> Self {
