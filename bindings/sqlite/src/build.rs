@@ -9,7 +9,7 @@ use bloomfile::{Builder, Options, Spool};
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context};
 
-use crate::files::Files;
+use crate::files::{self, Files, KEY_FILE};
 use crate::functions::path;
 use crate::key::Form;
 use crate::{Result, failed, flags};
@@ -72,7 +72,11 @@ impl Building {
         if let Some(encoding) = form.encoding {
             options = options.metadata(Encoding::METADATA, encoding.name());
         }
-        options = options.replace(may_replace(&path)?).sealed(sealed);
+        let key = files::key()?;
+        options = options.replace(may_replace(&path, key.is_some())?).sealed(sealed);
+        if let Some(key) = &key {
+            options = options.key(key);
+        }
         let counted = if sealed { options.clone() } else { options.clone().capacity(1) };
         let builder = counted.start_build(&path)?;
         let hasher = builder.hasher();
@@ -121,9 +125,16 @@ fn unkept(error: std::io::Error) -> String {
     format!("cannot keep the keys in the temporary folder: {error}")
 }
 
-/// Whether there is a filter that gives way. What is no filter does not.
-fn may_replace(path: &Path) -> Result<bool> {
+/// Whether there is a filter that gives way. What is no filter does not, nor does a keyed one to one that
+/// is not: without its secret, those who choose their keys could fill it.
+fn may_replace(path: &Path, keyed: bool) -> Result<bool> {
     match bloomfile::report::inspect(path) {
+        Ok(found) if found.key_fingerprint.is_some() && !keyed => Err(format!(
+            "{}: is keyed, and bloom_build replaces it only by a keyed one: name the key file with \
+             {KEY_FILE}",
+            path.display()
+        )
+        .into()),
         Ok(_) => Ok(true),
         Err(error) if error.is_damage() => Ok(true),
         Err(error) if error.is_bad_file() => {

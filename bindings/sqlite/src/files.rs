@@ -10,7 +10,7 @@ use crate::Result;
 use crate::key::Form;
 
 /// The variable that names the key file of keyed files, as for the command.
-const KEY_FILE: &str = "BLOOMFILE_KEY_FILE";
+pub(crate) const KEY_FILE: &str = "BLOOMFILE_KEY_FILE";
 
 /// A file that is asked.
 pub(crate) struct Asked {
@@ -123,12 +123,19 @@ impl Files {
     }
 }
 
+/// The secret of the key file that the environment names; an empty name is none, as for the command.
+pub(crate) fn key() -> Result<Option<Key>> {
+    let named = std::env::var_os(KEY_FILE).filter(|name| !name.is_empty());
+    Ok(named.map(Key::from_file).transpose()?)
+}
+
 /// Opens a file, with the secret of the environment's key file if it is keyed.
 fn with_key<T>(open: impl Fn(Option<&Key>) -> bloomfile::Result<T>) -> Result<T> {
-    match (open(None), std::env::var_os(KEY_FILE)) {
-        (Err(error), Some(key_file)) if matches!(error.cause(), Error::KeyNeeded { .. }) => {
-            Ok(open(Some(&Key::from_file(key_file)?))?)
-        }
-        (result, _) => Ok(result?),
+    match open(None) {
+        Err(error) if matches!(error.cause(), Error::KeyNeeded { .. }) => match key()? {
+            Some(key) => Ok(open(Some(&key))?),
+            None => Err(error.into()),
+        },
+        result => Ok(result?),
     }
 }
