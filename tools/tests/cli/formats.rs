@@ -102,6 +102,11 @@ fn kaitai_reads_what_inspect_reads() {
         assert_eq!(read["features"], json!(features), "{name}");
         assert_eq!(read["uuid"], inspection["uuid"].as_str().unwrap().replace('-', ""));
         assert_eq!(read["metadata"], inspection["metadata"]);
+        let bytes = std::fs::read(path).unwrap();
+        // JavaScript has a number of 53 bits for it.
+        let key_check = u64::from_le_bytes(bytes[104..112].try_into().unwrap());
+        assert_eq!(read["key_check"].as_f64().unwrap(), key_check as f64, "{name}");
+        assert_eq!(key_check != 0, *name == "keyed", "{name}");
         assert_eq!(read["file_bytes"], inspection["file_bytes"]);
         assert_eq!(read["state"], if *name == "crashed" { 2 } else { 1 }, "{name}");
         let record_bytes = if *name == "counting" { 32 } else { 16 };
@@ -121,6 +126,12 @@ fn kaitai_reads_what_inspect_reads() {
             for field in ["rows", "blocks", "row_cells"] {
                 assert_eq!(found[field], segment["geometry"][field], "{name}: {field}");
             }
+            let sealed = name.starts_with("sealed");
+            assert_eq!(found.get("sealed_pages").is_some(), sealed, "{name}");
+            if sealed {
+                let count = segment["pages"].as_u64().unwrap() as usize;
+                assert_eq!(found["sealed_pages"], sealed_pages(&bytes, count), "{name}");
+            }
             let entries: Vec<Value> = pages
                 .iter()
                 .filter(|page| page["segment"] == number)
@@ -131,4 +142,18 @@ fn kaitai_reads_what_inspect_reads() {
         let end = &found.last().unwrap()["end"];
         assert_eq!(end, &inspection["file_bytes"], "nothing is left over");
     }
+}
+
+/// What F-141 says of the pages at the end of a sealed file.
+fn sealed_pages(bytes: &[u8], count: usize) -> Value {
+    let pages = bytes[bytes.len() - 4096 * count..].chunks(4096).map(|page| {
+        let words = page[20..].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+        json!({
+            "blocks": u16::from_le_bytes([page[0], page[1]]),
+            "columns": page[2],
+            "bends": page[3..20].iter().map(|&bend| bend as i8).collect::<Vec<_>>(),
+            "words": words.collect::<Vec<_>>(),
+        })
+    });
+    Value::Array(pages.collect())
 }

@@ -27,6 +27,7 @@ compile.compile('javascript', ksy, null, false).then(sources => {
       seed: String(parsed.superblock.hashSeed),
       features: ['Counting', 'Growing', 'Rotating', 'Sealed', 'Keyed'].filter(name => parsed.superblock[`is${name}`]),
       journal_records: parsed.journal.reduce((sum, half) => sum + half.records.length, 0),
+      key_check: parsed.superblock.keyCheck,
       state: body.state,
       file_bytes: body.fileBytes,
       metadata: Object.fromEntries(pairs),
@@ -38,6 +39,13 @@ compile.compile('javascript', ksy, null, false).then(sources => {
         offset: segment.record.offset,
         pages: segment.data.length,
         ones: segment.record.ones,
+        // Undefined for other layouts, which JSON leaves out.
+        sealed_pages: segment.sealedPages && segment.sealedPages.map(page => ({
+          blocks: page.blocks,
+          columns: page.columns,
+          bends: page.bends,
+          words: page.words,
+        })),
         entries: segment.currentTable.entries.map(entry => [entry.crc, entry.ones]),
         end: segment.record.offset + 2 * segment.record.tableBytes + 4096 * segment.data.length,
       })),
