@@ -135,6 +135,25 @@ fn sealed_parts_keep_hashes_aside() {
     assert!(std::fs::read(at("joined.bloom")).unwrap() == std::fs::read(at("once.bloom")).unwrap());
 }
 
+/// Pages that got more keys than they can tell apart are told of the part that they are in.
+#[test]
+fn parts_tell_of_pages_that_answer_maybe() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let plan = Options::new().geometry(Geometry::sealed(4).unwrap()).plan_parts(2).unwrap();
+    // All in the first quarter of the hashes: 40,000 are more than a page can tell apart.
+    let hashes: Vec<u64> =
+        (0..40_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2).collect();
+    for (part, maybe) in [(1, 1), (2, 0)] {
+        let mut builder = plan.part(part).start(at(&part.to_string())).unwrap();
+        builder.add_hash_batch(&hashes);
+        let built = builder.finish().unwrap();
+        assert_eq!((built.pages, built.maybe_pages), (2, maybe), "part {part}");
+    }
+    let joined = Join::new().run(&[at("1"), at("2")], at("joined.bloom")).unwrap();
+    assert_eq!(joined.maybe_pages, 1);
+}
+
 #[test]
 fn f181_pages_and_parts_agree() {
     for (blocks, count) in [(1, 1), (64, 7), (6400, 7), (10_001, 64), (640, 1 << 20)] {

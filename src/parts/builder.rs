@@ -4,6 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::PartPlan;
+use crate::builder::sealed::pages::PageCounts;
 use crate::builder::sealed::{Collector, DEFAULT_MEMORY, LEAST_MEMORY};
 use crate::error::{Error, Result};
 use crate::file::{describe_pages, visit_table_bytes};
@@ -181,6 +182,8 @@ pub struct BuiltPart {
     pub keys: u64,
     /// Its pages.
     pub pages: u64,
+    /// Those of them that answer "maybe" for every key; see [`Built::maybe_pages`](crate::Built).
+    pub maybe_pages: u64,
     /// Length of its file.
     pub file_bytes: u64,
 }
@@ -258,6 +261,7 @@ impl PartBuilder {
             self;
         let medium = pending.medium()?;
         let count = pages.end - pages.start;
+        let mut maybe_pages = 0;
         // The part's only table is where the first one of a segment is.
         let extent = Extent { offset: PART_TABLE_OFFSET, pages: count };
         match work {
@@ -265,7 +269,8 @@ impl PartBuilder {
                 describe_pages(&medium, &extent, map.words(), geometry.cell_kind())?;
             }
             Work::Sealed(hashes) => {
-                adds = solve(&medium, &geometry, &pages, hashes, threads)?;
+                let built = solve(&medium, &geometry, &pages, hashes, threads)?;
+                (adds, maybe_pages) = (built.keys, built.maybe_pages);
             }
             Work::Nothing => {}
         }
@@ -275,7 +280,8 @@ impl PartBuilder {
         medium.write_at(&header, 0).map_err(Error::io("write the part"))?;
         pending.publish()?;
         let file_bytes = plan.header.part_bytes(part);
-        Ok(BuiltPart { part, taken: self.taken, keys: adds, pages: count, file_bytes })
+        let taken = self.taken;
+        Ok(BuiltPart { part, taken, keys: adds, pages: count, maybe_pages, file_bytes })
     }
 }
 
@@ -295,19 +301,19 @@ fn turn_on(geometry: &Geometry, map: &FileMap, first: u64, hash: u64) -> bool {
     new
 }
 
-/// Solves the pages of a sealed part, and writes them with their entries; its distinct keys.
+/// Solves the pages of a sealed part, and writes them with their entries; what became of them.
 fn solve(
     medium: &FileMedium,
     geometry: &Geometry,
     pages: &Range<u64>,
     hashes: Collector,
     threads: usize,
-) -> Result<u64> {
+) -> Result<PageCounts> {
     let (mut hashes, _) = hashes.finish(false, threads)?;
     if pages.is_empty() {
-        return Ok(0);
+        return Ok(PageCounts::default());
     }
-    let built = hashes.build_range(geometry.pages(), pages.clone(), |run| {
+    hashes.build_range(geometry.pages(), pages.clone(), |run| {
         // Runs are numbered from the first page of the range on.
         let start = data_offset(pages) + (run.first - pages.start) * PAGE_BYTES;
         let write = Error::io("write the part");
@@ -318,8 +324,7 @@ fn solve(
         let entries: Vec<u8> = entries.collect();
         let at = PART_TABLE_OFFSET + (run.first - pages.start) * ENTRY_BYTES as u64;
         medium.write_at(&entries, at).map_err(Error::io("write the part"))
-    })?;
-    Ok(built.keys)
+    })
 }
 
 /// CRC of the page table of a part with these pages and the sum of its ones, in bounded memory.

@@ -249,6 +249,7 @@ impl PartBuilder {
             "taken": built.taken,
             "keys": built.keys,
             "pages": built.pages,
+            "maybe_pages": built.maybe_pages,
             "file_bytes": built.file_bytes,
         });
         report(py, "BuiltPart", &values)

@@ -62,6 +62,7 @@ class BuiltPart(Report):
     taken: int
     keys: int
     pages: int
+    maybe_pages: int
     file_bytes: int
 
 
