@@ -138,7 +138,8 @@ pub(crate) fn create(
 /// object, whose lines are keys; an Arrow column or stream of pyarrow, polars, pandas, duckdb and
 /// others; a NumPy array. Without `capacity` it is made for as many different keys as there are, which
 /// takes 8 bytes of memory for each key. `kind="sealed"` makes a filter in least space that is never
-/// added to.
+/// added to; it takes 9 bytes of memory for each key, up to `memory` (1 GiB), and keeps what that has no
+/// room for in the temporary folder.
 ///
 /// >>> built = bloomfile.build("words.bloom", ["sheep", "goat", "sheep"], fpr=0.001)
 /// >>> built.keys
@@ -149,7 +150,7 @@ pub(crate) fn create(
 #[pyo3(signature = (
     path, keys, *, capacity = None, fpr = None, kind = "plain", layout = None, rows = None,
     row_bits = None, seed = 0, secret = None, encoding = None, metadata = None, journal = None,
-    replace = false
+    replace = false, memory = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
 pub(crate) fn build<'py>(
@@ -168,6 +169,7 @@ pub(crate) fn build<'py>(
     metadata: Option<BTreeMap<String, String>>,
     journal: Option<u64>,
     replace: bool,
+    memory: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let arguments = Arguments {
         capacity,
@@ -183,7 +185,10 @@ pub(crate) fn build<'py>(
         journal,
         replace,
     };
-    let NewFile { options, encoding } = arguments.new_file()?;
+    let NewFile { mut options, encoding } = arguments.new_file()?;
+    if let Some(bytes) = memory {
+        options = options.memory(bytes);
+    }
     let counted =
         capacity.is_none() && rows.is_none() && kind != "sealed" && layout != Some("sealed");
     if counted {

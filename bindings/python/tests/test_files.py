@@ -58,6 +58,14 @@ def test_kinds():
         bloomfile.create("x.bloom", capacity=1, kind="round")
     bloomfile.build("sealed.bloom", (str(n) for n in range(1000)), kind="sealed")
     assert bloomfile.open("sealed.bloom").kind == "sealed"
+    keys = [str(n) for n in range(1000)]
+    bloomfile.build("little.bloom", keys, kind="sealed", memory=32 << 20)
+    with open("little.bloom", "rb") as little, open("sealed.bloom", "rb") as sealed:
+        assert little.read() == sealed.read()
+    with pytest.raises(ValueError, match="at least 32 MiB"):
+        bloomfile.build("x.bloom", keys, kind="sealed", memory=1000)
+    with pytest.raises(ValueError, match="memory"):
+        bloomfile.build("x.bloom", keys, memory=32 << 20)
     with pytest.raises(bloomfile.SealedError, match="is sealed"):
         bloomfile.open("sealed.bloom", "r+")
 
