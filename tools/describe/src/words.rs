@@ -8,19 +8,15 @@ use crate::units;
 
 /// What kind of filter it is.
 pub fn kind(inspection: &Inspection) -> String {
-    let counting = match inspection.kind {
-        CellKind::Sealed => return "sealed filter".into(),
-        CellKind::Counting => "counting ",
-        _ => "",
-    };
+    let counting = if inspection.kind == CellKind::Counting { "counting " } else { "" };
     let keyed = if inspection.key_fingerprint.is_some() { "keyed " } else { "" };
-    let counting = format!("{keyed}{counting}");
-    match (inspection.when_full, inspection.generations) {
-        (_, Some(generations)) => {
-            format!("{counting}rotating Bloom filter of {generations} generations")
+    match (inspection.kind, inspection.when_full, inspection.generations) {
+        (CellKind::Sealed, ..) => format!("{keyed}sealed filter"),
+        (_, _, Some(generations)) => {
+            format!("{keyed}{counting}rotating Bloom filter of {generations} generations")
         }
-        (WhenFull::Grow, _) => format!("{counting}growing Bloom filter"),
-        _ => format!("{counting}Bloom filter"),
+        (_, WhenFull::Grow, _) => format!("{keyed}{counting}growing Bloom filter"),
+        _ => format!("{keyed}{counting}Bloom filter"),
     }
 }
 

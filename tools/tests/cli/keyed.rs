@@ -35,6 +35,9 @@ fn every_command_takes_the_key_file() {
     assert_eq!((ran.code, &*ran.err), (Some(0), ""));
     let ran = sandbox.run("inspect b.bloom");
     assert!(ran.out.starts_with("b.bloom: a keyed Bloom filter"), "{ran:?}");
+    sandbox.run_with("build -q s.bloom --sealed --key-file a.key", "goat\n").is(0, "", "");
+    let ran = sandbox.run("inspect s.bloom");
+    assert!(ran.out.starts_with("s.bloom: a keyed sealed filter"), "{ran:?}");
     let shown =
         format!("SipHash-2-4 under a secret key, fingerprint {}", fingerprint(&sandbox, "b.bloom"));
     assert!(ran.out.contains(&shown), "{ran:?}");
