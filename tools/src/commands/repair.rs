@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bloomfile::{CellKind, ops::Repair, report::Health};
+use bloomfile::{CellKind, filter::Recovery, ops::Repair, report::Health};
 use clap::Args;
 use serde::Serialize;
 
@@ -13,7 +13,6 @@ use crate::failure::{Failure, Result};
 use crate::options::JsonArgs;
 use crate::output::{self, Listing};
 use crate::{text, units};
-use bloomfile_describe::NO_INPUT;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -24,8 +23,8 @@ Every page that fails its checksum is set to all ones, or to \"maybe\" if it is 
 fall into it, present or not, and never \"no\" wrongly. What was done and the rate that this leaves
 are printed. A damaged superblock, two damaged state slots or a wrong length cannot be repaired.
 
-A file whose writer crashed is not damaged: the next command that writes it recovers it, such as
-bloomfile add FILE < /dev/null.
+A file whose writer crashed is not damaged: the next command that writes it recovers it. --recover
+does that alone, for which a keyed file takes no secret key. It refuses a damaged file.
 
 Exit status: 0 when the file is sound now, 2 when it could not be repaired.
 
@@ -40,6 +39,11 @@ pub(crate) struct RepairArgs {
     /// explains, which recovery would keep, are set to all ones
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    /// Only recover a file that a crash left, and keep pages with bits that nothing explains: keys that
+    /// were added and not synced, most likely
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) recover: bool,
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
@@ -66,7 +70,21 @@ struct RepairOutput {
     repair: Repair,
 }
 
+/// The JSON form of a recovery; described in `tools/json-output.md`.
+#[derive(Serialize)]
+struct RecoverOutput {
+    schema: u32,
+    file: String,
+    crashed: bool,
+    records_replayed: u64,
+    records_missing: u64,
+    pages_unverifiable: u64,
+}
+
 pub(super) fn run(args: &RepairArgs) -> Result<ExitCode> {
+    if args.recover {
+        return recover(args);
+    }
     if !args.force {
         refuse_mere_crash(&args.file)?;
     }
@@ -88,6 +106,46 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Recovers a file as a writer does, and leaves it at that.
+fn recover(args: &RepairArgs) -> Result<ExitCode> {
+    let failed = Failure::file(&args.file);
+    let recovery = bloomfile::ops::recover(&args.file).map_err(&failed)?;
+    let count = |of: fn(&Recovery) -> u64| recovery.as_ref().map_or(0, of);
+    let replayed = count(|found| found.records_replayed);
+    let missing = count(|found| found.records_missing);
+    let kept = count(|found| found.pages_unverifiable);
+    if args.format.json {
+        output::json(&RecoverOutput {
+            schema: 1,
+            file: args.file.display().to_string(),
+            crashed: recovery.is_some(),
+            records_replayed: replayed,
+            records_missing: missing,
+            pages_unverifiable: kept,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = text::path(&args.file);
+    if recovery.is_none() {
+        output::line(format_args!("{file}: nothing to recover: its last writer closed it"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kind = bloomfile::report::inspect(&args.file).map_err(&failed)?.kind;
+    let replayed = records(replayed, kind);
+    let missing = match missing {
+        0 => String::new(),
+        _ => format!(", {} that had not been synced lost", units::counted(missing, "record")),
+    };
+    let kept = match kept {
+        0 => String::new(),
+        _ => format!(", {} kept that cannot be verified", units::counted(kept, "page")),
+    };
+    output::line(format_args!(
+        "{file}: recovered after a crash: {replayed} replayed{missing}{kept}"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Refuses a file that a power cut left and that shows no damage. A repair takes pages that cannot
 /// be verified for damage; recovery takes what they hold for adds that were not synced, and costs
 /// nothing.
@@ -101,9 +159,9 @@ fn refuse_mere_crash(path: &Path) -> Result<()> {
     Err(Failure::about(
         text::path(path),
         format!(
-            "was left open by a crash and shows no damage; recover it with bloomfile add {file} < \
-             {NO_INPUT}, which keeps {pages} that cannot be verified, or set these pages to all \
-             ones with --force"
+            "was left open by a crash and shows no damage; recover it with bloomfile repair \
+             --recover {file}, which keeps {pages} that cannot be verified, or set these pages to \
+             all ones with --force"
         ),
     ))
 }

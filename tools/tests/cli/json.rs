@@ -84,6 +84,9 @@ fn the_fields_are_those_documented() {
     assert_eq!(fields(&parse(&sandbox, "inspect --json --bytes a.bloom")), documented("bytes"));
     assert_eq!(fields(&parse(&sandbox, "verify --json a.bloom")), documented("verify"));
     assert_eq!(fields(&parse(&sandbox, "repair --json a.bloom")), documented("repair"));
+    let recovered = parse(&sandbox, "repair --recover --json a.bloom");
+    assert_eq!(fields(&recovered), documented("repair --recover"));
+    assert_eq!(recovered["crashed"], false);
     sandbox.run("create -q b.bloom -n 1000 -p 1%").is(0, "", "");
     assert_eq!(fields(&parse(&sandbox, "which --json 1 a.bloom")), documented("which"));
     assert_eq!(fields(&parse(&sandbox, "check --json a.bloom 1")), documented("check"));

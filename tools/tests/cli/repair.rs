@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::processes::{add, start_writer, wait_for_writer};
-use crate::sandbox::{NO_INPUT, Sandbox, no_file, numbers};
+use crate::sandbox::{Sandbox, no_file, numbers};
 
 /// A sandbox with `a.bloom`, made for 20,000 keys in 7 pages, which holds the first 1,000 numbers.
 fn sandbox() -> Sandbox {
@@ -173,11 +173,9 @@ fn a_crash_is_told_from_damage() {
     sandbox.run("repair a.bloom").is(
         2,
         "",
-        &format!(
-            "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
-             bloomfile add a.bloom < {NO_INPUT}, which keeps 1 page that cannot be verified, or \
-             set these pages to all ones with --force\n"
-        ),
+        "bloomfile: a.bloom: was left open by a crash and shows no damage; recover it with \
+         bloomfile repair --recover a.bloom, which keeps 1 page that cannot be verified, or set \
+         these pages to all ones with --force\n",
     );
     assert_eq!(sandbox.read("a.bloom"), before);
     // The next writer keeps what the page holds, and gives it a checksum: that stays known.
