@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::create::warn_of_plan;
 use super::part::{self, PartNumber};
-use super::wording::warn_if_over_capacity;
+use super::wording::{keyed, warn_if_over_capacity, warn_of_maybe_pages};
 use super::writing::{hashes, news};
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Piece, Sink, Source};
@@ -111,11 +111,12 @@ struct BuildOutput {
     file_bytes: u64,
     sealed: bool,
     maybe_pages: u64,
+    key_fingerprint: Option<String>,
 }
 
 impl BuildArgs {
     /// Whether a sealed filter is asked for, however that was said.
-    fn is_sealed(&self) -> bool {
+    pub(super) fn is_sealed(&self) -> bool {
         self.sealed || self.shape.layout == Some(Layout::Sealed)
     }
 
@@ -174,14 +175,9 @@ fn tell(args: &BuildArgs, keys: u64, planned_before: bool, built: &Built) -> Res
     let plan = &built.plan;
     warn_of_plan(&args.file, plan, args.print.quiet);
     warn_if_over_capacity(&args.file, built.keys, plan.capacity(), "build a larger one");
-    if built.maybe_pages > 0 {
-        let pages = units::counted(built.maybe_pages, "page");
-        let message = format!(
-            "{pages} of {} got keys that cannot be told apart, and answer \"maybe\" for every key",
-            units::count(plan.geometry().pages())
-        );
-        output::warn(&args.file, message);
-    }
+    warn_of_maybe_pages(&args.file, built.maybe_pages, plan.geometry().pages());
+    let key_fingerprint = args.new_file.secret.fingerprint()?;
+    let keyed = keyed(key_fingerprint.as_deref());
     if args.print.format.json {
         return output::json(&BuildOutput {
             schema: 1,
@@ -193,6 +189,7 @@ fn tell(args: &BuildArgs, keys: u64, planned_before: bool, built: &Built) -> Res
             file_bytes: built.file_bytes,
             sealed: args.is_sealed(),
             maybe_pages: built.maybe_pages,
+            key_fingerprint,
         });
     }
     let (file, size) = (text::path(&args.file), units::size(built.file_bytes));
@@ -201,7 +198,7 @@ fn tell(args: &BuildArgs, keys: u64, planned_before: bool, built: &Built) -> Res
         let new = units::count(built.keys);
         let bits = 8.0 * plan.data_bytes() as f64 / built.keys.max(1) as f64;
         return output::line(format_args!(
-            "{file}: {read} read, {new} of them distinct; sealed, {bits:.2} bits per key; {size}"
+            "{file}: {read} read, {new} of them distinct; sealed, {bits:.2} bits per key; {size}{keyed}"
         ));
     }
     let counted = match (planned_before, plan.capacity()) {
@@ -212,7 +209,7 @@ fn tell(args: &BuildArgs, keys: u64, planned_before: bool, built: &Built) -> Res
         _ => String::new(),
     };
     let news = news(keys, built.keys);
-    output::line(format_args!("{file}: {read} read{news}{counted}; {size}"))
+    output::line(format_args!("{file}: {read} read{news}{counted}; {size}{keyed}"))
 }
 
 /// Refuses filters in the place of keys: what was added to one cannot be read out of it.
@@ -222,12 +219,21 @@ fn refuse_filters(sources: &[Source]) -> Result<()> {
         // A pipe can be read only once.
         let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         if is_file && bloomfile::report::inspect(path).is_ok() {
-            let message = "is a filter, and cannot be sealed without its keys: give the keys that it \
-                           was made of";
-            return Err(Failure::about(text::path(path), message));
+            return Err(is_filter(source));
         }
     }
     Ok(())
+}
+
+/// As [`refuse_filters`], for what shows only when it is read: it comes through a pipe, or is damaged.
+pub(super) fn refuse_filter_bytes(source: &Source, first: &[u8]) -> Result<()> {
+    if first.starts_with(&keys::FILTER) { Err(is_filter(source)) } else { Ok(()) }
+}
+
+fn is_filter(source: &Source) -> Failure {
+    let message =
+        "is a filter, and cannot be sealed without its keys: give the keys that it was made of";
+    Failure::about(source, message)
 }
 
 fn no_key(args: &BuildArgs) -> Failure {
@@ -240,7 +246,7 @@ fn start(options: &Options, args: &BuildArgs) -> Result<BuildSink> {
         let builder = options.start_build(&args.file)?;
         // A sealed filter has its hashes put in order when all are there.
         let data_bytes = if args.is_sealed() { 0 } else { options.plan()?.data_bytes() };
-        Ok(BuildSink::new(builder, data_bytes))
+        Ok(BuildSink::new(builder, data_bytes, args.is_sealed()))
     };
     start().map_err(Failure::file(&args.file))
 }
@@ -274,6 +280,7 @@ fn build_counted(
 /// Adds keys to a filter under construction, many at a time.
 struct BuildSink {
     builder: Builder,
+    sealed: bool,
     keys: u64,
     /// Hashes to be added, at most `most`.
     hashes: Vec<u64>,
@@ -281,11 +288,11 @@ struct BuildSink {
 }
 
 impl BuildSink {
-    fn new(builder: Builder, data_bytes: u64) -> Self {
+    fn new(builder: Builder, data_bytes: u64, sealed: bool) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (fewest, most) = (*HASHES_PER_THREAD.start(), *HASHES_PER_THREAD.end());
         let most = (data_bytes / BYTES_PER_HASH).clamp(fewest, most) as usize * threads;
-        BuildSink { builder, keys: 0, hashes: Vec::with_capacity(most), most }
+        BuildSink { builder, sealed, keys: 0, hashes: Vec::with_capacity(most), most }
     }
 
     fn add(&mut self, mut hashes: &[u64]) {
@@ -315,6 +322,10 @@ impl BuildSink {
 
 impl Sink for BuildSink {
     type Output = Vec<u64>;
+
+    fn begin(&mut self, source: &Source, first: &[u8]) -> Result<()> {
+        if self.sealed { refuse_filter_bytes(source, first) } else { Ok(()) }
+    }
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
         hashes(self.builder.hasher(), piece)

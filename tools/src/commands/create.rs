@@ -7,6 +7,7 @@ use bloomfile::{CellKind, Plan, geometry::Layout};
 use clap::Args;
 use serde::Serialize;
 
+use super::wording::keyed;
 use crate::failure::{Failure, Result};
 use crate::options::{FormArgs, KindArgs, NewFileArgs, PrintArgs, ShapeArgs};
 use crate::{output, text, units};
@@ -57,6 +58,7 @@ struct CreateOutput {
     capacity: Option<u64>,
     expected_rate: Option<f64>,
     file_bytes: u64,
+    key_fingerprint: Option<String>,
 }
 
 pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
@@ -73,6 +75,7 @@ pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
     options.create(&args.file).and_then(|filter| filter.close()).map_err(&failed)?;
     warn_of_plan(&args.file, &plan, args.print.quiet);
     let file_bytes = options.file_bytes().map_err(&failed)?;
+    let key_fingerprint = args.new_file.secret.fingerprint()?;
     if args.print.format.json {
         output::json(&CreateOutput {
             schema: 1,
@@ -80,11 +83,13 @@ pub(super) fn run(args: &CreateArgs) -> Result<ExitCode> {
             capacity: plan.capacity(),
             expected_rate: plan.expected_rate().map(|each| args.kind.rate_together(each)),
             file_bytes,
+            key_fingerprint,
         })?;
     } else if !args.print.quiet {
         let size = units::size(file_bytes);
         let purpose = purpose(&plan, &args.kind, args.shape.rate());
-        output::line(format_args!("{}: created, {size}; {purpose}", text::path(&args.file)))?;
+        let (file, keyed) = (text::path(&args.file), keyed(key_fingerprint.as_deref()));
+        output::line(format_args!("{file}: created, {size}; {purpose}{keyed}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

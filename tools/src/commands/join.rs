@@ -7,6 +7,7 @@ use bloomfile::parts::Join;
 use clap::Args;
 use serde::Serialize;
 
+use super::wording::warn_of_maybe_pages;
 use crate::failure::{Failure, Result};
 use crate::options::{PrintArgs, ReplaceArgs};
 use crate::{output, text, units};
@@ -58,6 +59,7 @@ pub(super) fn run(args: &JoinArgs) -> Result<ExitCode> {
     if args.print.quiet {
         return Ok(ExitCode::SUCCESS);
     }
+    warn_of_maybe_pages(&args.output, built.maybe_pages, built.plan.geometry().pages());
     if args.print.format.json {
         output::json(&JoinOutput {
             schema: 1,

@@ -7,6 +7,8 @@ use bloomfile::parts::{BuiltPart, PartBuilder};
 use serde::Serialize;
 
 use super::BuildArgs;
+use super::build::refuse_filter_bytes;
+use super::wording::{keyed, warn_of_maybe_pages};
 use super::writing::hashes;
 use crate::failure::{Failure, Result};
 use crate::keys::{self, Format, Piece, Sink, Source};
@@ -42,6 +44,8 @@ struct PartOutput {
     new: u64,
     pages: u64,
     file_bytes: u64,
+    maybe_pages: u64,
+    key_fingerprint: Option<String>,
 }
 
 pub(super) fn run(args: &BuildArgs, number: PartNumber, sources: &[Source]) -> Result<ExitCode> {
@@ -61,10 +65,11 @@ pub(super) fn run(args: &BuildArgs, number: PartNumber, sources: &[Source]) -> R
     if let Some(bytes) = args.memory {
         part = part.memory(bytes);
     }
-    let mut sink = PartSink { builder: part.start(&args.file).map_err(&failed)?, keys: 0 };
+    let builder = part.start(&args.file).map_err(&failed)?;
+    let mut sink = PartSink { builder, sealed: args.is_sealed(), keys: 0 };
     let format = Format::new(&args.records, args.form.into());
     keys::visit(sources, &format, args.print.quiet, &mut sink)?;
-    let PartSink { builder, keys } = sink;
+    let PartSink { builder, keys, .. } = sink;
     let built = builder.finish().map_err(failed)?;
     if !args.print.quiet {
         tell(args, number, keys, &built)?;
@@ -74,6 +79,8 @@ pub(super) fn run(args: &BuildArgs, number: PartNumber, sources: &[Source]) -> R
 
 fn tell(args: &BuildArgs, number: PartNumber, keys: u64, built: &BuiltPart) -> Result<()> {
     let PartNumber { part, parts } = number;
+    warn_of_maybe_pages(&args.file, built.maybe_pages, built.pages);
+    let key_fingerprint = args.new_file.secret.fingerprint()?;
     if args.print.format.json {
         return output::json(&PartOutput {
             schema: 1,
@@ -85,28 +92,36 @@ fn tell(args: &BuildArgs, number: PartNumber, keys: u64, built: &BuiltPart) -> R
             new: built.keys,
             pages: built.pages,
             file_bytes: built.file_bytes,
+            maybe_pages: built.maybe_pages,
+            key_fingerprint,
         });
     }
     output::line(format_args!(
-        "{}: part {} of {}: {} read, {} of them in this part; {}; {}",
+        "{}: part {} of {}: {} read, {} of them in this part; {}; {}{}",
         text::path(&args.file),
         units::count(part),
         units::count(parts),
         units::counted(keys, "key"),
         units::count(built.taken),
         units::counted(built.pages, "page"),
-        units::size(built.file_bytes)
+        units::size(built.file_bytes),
+        keyed(key_fingerprint.as_deref())
     ))
 }
 
 /// Adds keys to a part, and leaves out those of others.
 struct PartSink {
     builder: PartBuilder,
+    sealed: bool,
     keys: u64,
 }
 
 impl Sink for PartSink {
     type Output = Vec<u64>;
+
+    fn begin(&mut self, source: &Source, first: &[u8]) -> Result<()> {
+        if self.sealed { refuse_filter_bytes(source, first) } else { Ok(()) }
+    }
 
     fn work(&self, piece: &mut Piece<'_>) -> Vec<u64> {
         hashes(self.builder.hasher(), piece)

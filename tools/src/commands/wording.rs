@@ -8,6 +8,25 @@ pub(super) use bloomfile_describe::words::*;
 
 use crate::{output, units};
 
+/// What is said of a new file of which this is the fingerprint of the secret, if it is keyed.
+pub(super) fn keyed(fingerprint: Option<&str>) -> String {
+    fingerprint.map(|fingerprint| format!("; keyed, fingerprint {fingerprint}")).unwrap_or_default()
+}
+
+/// Warns of pages of a sealed filter without a solution, of `pages` that were built.
+pub(super) fn warn_of_maybe_pages(path: &Path, maybe_pages: u64, pages: u64) {
+    if maybe_pages > 0 {
+        output::warn(
+            path,
+            format_args!(
+                "{} of {} got keys that cannot be told apart, and answer \"maybe\" for every key",
+                units::counted(maybe_pages, "page"),
+                units::count(pages)
+            ),
+        );
+    }
+}
+
 /// Warns when a filter holds more keys than it was made for, and says what to do about it.
 pub(super) fn warn_if_over_capacity(path: &Path, adds: u64, capacity: Option<u64>, remedy: &str) {
     if let Some(capacity) = capacity.filter(|&capacity| adds > capacity) {

@@ -6,10 +6,13 @@ use super::format::{BYTE_ORDER_MARK, Format, Selection, Which};
 /// How much of an input is looked at for bytes that no text has.
 const LOOKED_AT: usize = 8192;
 
+/// The first bytes of a filter.
+pub(crate) const FILTER: [u8; 8] = *b"\x89BLM\r\n\x1a\n";
+
 /// First bytes, and what has them.
 const KINDS: [(&[u8], &str); 10] = [
     (b"PAR1", "a Parquet file"),
-    (b"\x89BLM\r\n\x1a\n", "a Bloom filter"),
+    (&FILTER, "a Bloom filter"),
     (b"SQLite format 3\0", "an SQLite database"),
     (b"PK\x03\x04", "a ZIP archive, as those of spreadsheets are"),
     (b"\x1f\x8b", "gzip data"),

@@ -26,6 +26,7 @@ use std::ops::ControlFlow;
 pub(crate) use form::{Encoding, Form, RESERVED};
 pub(crate) use format::{Field, Format};
 pub(crate) use json::JsonPath;
+pub(crate) use look::FILTER;
 use piece::Outcome;
 pub(crate) use piece::{Bad, Key, Piece};
 use position::Fingerprint;
@@ -51,6 +52,11 @@ pub(crate) trait Sink: Sync {
 
     /// Accepts what a piece gave, in the order of the input; breaks when no more is needed.
     fn accept(&mut self, output: Self::Output) -> Result<ControlFlow<()>>;
+
+    /// Called with the first bytes of an input, before anything of it is accepted.
+    fn begin(&mut self, _source: &Source, _first: &[u8]) -> Result<()> {
+        Ok(())
+    }
 
     /// Called before a piece is accepted that goes as far as `position`, where an input is
     /// [resumed](Resumed).
@@ -154,6 +160,7 @@ impl<'a> Input<'a> {
     ) -> Result<ControlFlow<()>> {
         if self.is_new && !piece.is_empty() {
             self.is_new = false;
+            sink.begin(self.source, piece)?;
             if let Some(warning) = look::warning(piece, &self.format).filter(|_| !self.quiet) {
                 output::note(format_args!("{}: warning: {warning}", self.source));
             }

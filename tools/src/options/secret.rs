@@ -2,6 +2,7 @@
 //! the machine can read it.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use bloomfile::{Error, Key, Options, ReadOptions};
 use clap::Args;
@@ -21,11 +22,28 @@ pub(crate) struct SecretArgs {
     /// Take the secret key also from a file that others can read
     #[arg(long)]
     force_key_file: bool,
+
+    /// What was read: a key file may be a pipe, which gives it once.
+    #[arg(skip)]
+    read: OnceLock<Option<Key>>,
 }
 
 impl SecretArgs {
     /// The secret, if there is to be one.
     pub(crate) fn key(&self) -> Result<Option<Key>> {
+        if let Some(key) = self.read.get() {
+            return Ok(key.clone());
+        }
+        let key = self.read_key()?;
+        Ok(self.read.get_or_init(|| key).clone())
+    }
+
+    /// What tells the secret from others, if there is one.
+    pub(crate) fn fingerprint(&self) -> Result<Option<String>> {
+        Ok(self.key()?.map(|key| key.fingerprint()))
+    }
+
+    fn read_key(&self) -> Result<Option<Key>> {
         let named =
             || std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
         let Some(path) = self.key_file.clone().or_else(named) else {

@@ -43,6 +43,54 @@ fn every_command_takes_the_key_file() {
     assert!(ran.out.contains(&shown), "{ran:?}");
 }
 
+#[test]
+fn what_is_made_is_said_to_be_keyed() {
+    let sandbox = with_keys();
+    sandbox.run("create -q a.bloom -n 1k -p 1% --key-file a.key").is(0, "", "");
+    let told = format!("; keyed, fingerprint {}\n", fingerprint(&sandbox, "a.bloom"));
+    for command in [
+        "create -f a.bloom -n 1k -p 1%",
+        "build -f a.bloom keys",
+        "build -f a.bloom keys -n 10",
+        "build -f a.bloom keys --sealed",
+        "build -f a.part keys -n 10 --part 1/1",
+    ] {
+        sandbox.write("keys", "sheep\n");
+        let told_of = |key: &str| {
+            let ran = sandbox.run(&format!("{command}{key}"));
+            assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{command}");
+            let json = sandbox.run(&format!("{command} --json{key}")).out;
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            (ran.out, json["key_fingerprint"].clone())
+        };
+        let (line, json) = told_of(" --key-file a.key");
+        assert!(line.ends_with(&told), "{line}");
+        assert!(told.contains(json.as_str().unwrap()), "{json}");
+        let (line, json) = told_of("");
+        assert!(!line.contains("keyed") && json.is_null(), "{line} {json}");
+    }
+}
+
+/// A key file that gives its bytes once, as a pipe does.
+#[cfg(unix)]
+#[test]
+fn the_key_file_is_read_once() {
+    let sandbox = with_keys();
+    sandbox.write("keys", "sheep\n");
+    for command in
+        ["create c.bloom -n 9 -p 1%", "build b.bloom keys", "build 1.part keys -n 9 --part 1/1"]
+    {
+        let bloomfile = crate::sandbox::BLOOMFILE;
+        let mut shell = std::process::Command::new("sh");
+        // A pipe has the mode of its owner alone.
+        shell
+            .arg("-c")
+            .arg(format!("cat a.key | {bloomfile} {command} --key-file /dev/fd/3 3<&0 </dev/null"));
+        let ran = crate::sandbox::Ran::from(shell.current_dir(sandbox.path("")).output().unwrap());
+        assert!(ran.code == Some(0) && ran.out.contains("; keyed, fingerprint "), "{ran:?}");
+    }
+}
+
 /// Recovery needs no secret: what a power cut left, too.
 #[test]
 fn a_crashed_file_is_recovered_without_the_secret() {

@@ -1,6 +1,6 @@
 //! `build --part` and `join`.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, hex_lines};
 
 const KEYS: &str = "--capacity 20000 --fpr 0.1%";
 
@@ -52,6 +52,36 @@ fn what_was_done_is_said() {
     told.is(0, "all.bloom: joined of 2 parts; 19,998 keys; 56 KiB\n", "");
     let told = sandbox.run("join -fo all.bloom 2.part 1.part --json");
     assert!(told.out.contains("\"capacity\": 20000"), "{}", told.out);
+}
+
+/// The same warning of `build`, of its part and of `join`.
+#[test]
+fn pages_that_answer_maybe_are_warned_of() {
+    let sandbox = Sandbox::new();
+    let attacker = crate::attacker::Attacker::new();
+    // All in the first of the nine pages that 40,000 keys take.
+    let hash = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 6;
+    let keys = (0..40_000).map(|number| attacker.key(hash(number), number));
+    sandbox.write("keys.txt", hex_lines(keys).as_bytes());
+    let warning = |file: &str, pages: u32| {
+        format!(
+            "bloomfile: {file}: warning: 1 page of {pages} got keys that cannot be told apart, and \
+             answer \"maybe\" for every key\n"
+        )
+    };
+    let build = "keys.txt --sealed --hex -n 40000";
+    let ran = sandbox.run(&format!("build 1.part {build} --part 1/2"));
+    assert_eq!((ran.code, ran.err), (Some(0), warning("1.part", 4)));
+    let json = sandbox.run(&format!("build -f 1.part {build} --part 1/2 --json"));
+    assert!(json.out.contains("\"maybe_pages\": 1"), "{json:?}");
+    sandbox.run(&format!("build -qf 1.part {build} --part 1/2")).is(0, "", "");
+    let ran = sandbox.run(&format!("build 2.part {build} --part 2/2"));
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    for json in ["", " --json"] {
+        let ran = sandbox.run(&format!("join -fo all.bloom 1.part 2.part{json}"));
+        assert_eq!((ran.code, ran.err), (Some(0), warning("all.bloom", 9)));
+    }
+    sandbox.run("join -qfo all.bloom 1.part 2.part").is(0, "", "");
 }
 
 #[test]

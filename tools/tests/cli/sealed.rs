@@ -1,7 +1,7 @@
 //! Sealed filters: built, read by every command that reads, refused by those that write.
 
 use crate::attacker::Attacker;
-use crate::sandbox::{Sandbox, TEMPORARY_FOLDER, hex_lines, numbers};
+use crate::sandbox::{Ran, Sandbox, TEMPORARY_FOLDER, hex_lines, numbers};
 
 /// A sandbox with a sealed filter of the numbers from 1 to 20,000.
 fn sandbox() -> Sandbox {
@@ -182,6 +182,26 @@ fn commands_that_write_or_combine_say_what_to_do() {
         "bloomfile: plain.bloom: is a filter, and cannot be sealed without its keys: give the keys \
          that it was made of\n",
     );
+    // Nor does one that comes through standard input, be it a file or a pipe, or is damaged.
+    let plain = sandbox.read("plain.bloom");
+    sandbox.write("damaged.bloom", &plain[..5000]);
+    let refused = |of: &str| {
+        format!(
+            "bloomfile: {of}: is a filter, and cannot be sealed without its keys: give the keys \
+             that it was made of\n"
+        )
+    };
+    let damaged = refused("damaged.bloom");
+    sandbox.run("build c.bloom damaged.bloom --sealed").is(2, "", &damaged);
+    for arguments in
+        ["c.bloom --sealed", "c.bloom -n 9 --layout sealed", "c.bloom --sealed -n 9 --part 1/1"]
+    {
+        let piped = sandbox.run_with(&format!("build {arguments}"), &plain);
+        piped.is(2, "", &refused("standard input"));
+        let mut command = sandbox.command(&format!("build {arguments}"));
+        command.stdin(std::fs::File::open(sandbox.path("plain.bloom")).unwrap());
+        Ran::from(command.output().unwrap()).is(2, "", &refused("standard input"));
+    }
     sandbox.run_with("build c.bloom --sealed", String::new()).is(
         2,
         "",
