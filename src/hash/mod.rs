@@ -7,12 +7,14 @@
 mod blocks;
 mod crc;
 mod encoding;
+mod form;
 mod key;
 mod sip;
 
 pub(crate) use blocks::{BLOCK, in_blocks, in_filled_blocks};
 pub(crate) use crc::{Crc, crc_of};
 pub use encoding::{EncodedNumber, Encoding};
+pub use form::{Conversion, Form};
 pub use key::Key;
 pub(crate) use key::fingerprint;
 pub(crate) use sip::LANES;

@@ -81,7 +81,7 @@ impl RangeFile {
     }
 
     /// The metadata pairs.
-    pub(super) fn metadata(&self) -> &BTreeMap<String, String> {
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.shared.snapshot.loaded.slot.metadata
     }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use bloomfile::{
     Error,
+    hash::Form,
     ops::{Derivation, InputSummary, SetOperation},
     report::{Health, Inspection},
 };
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use super::wording::keys_estimated;
 use crate::failure::{Failure, Result};
-use crate::keys::{Form, Progress};
+use crate::keys::{FormOptions, Progress};
 use crate::options::{PrintArgs, ReplaceArgs};
 use crate::{output, text, units};
 
@@ -163,7 +164,7 @@ fn warn_of_forms(path: &Path, inputs: &[Inspection]) {
     if forms.iter().any(|form| *form != forms[0]) {
         let mut names: Vec<String> = Vec::new();
         for form in forms {
-            let name = form.map_or_else(|| "none".into(), |form| form.to_string());
+            let name = form.map_or_else(|| "none".into(), |form| FormOptions(form).to_string());
             if !names.contains(&name) {
                 names.push(name);
             }

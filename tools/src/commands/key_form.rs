@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bloomfile::Filter;
+use bloomfile::{Error, Filter, hash::Form};
 
 use crate::failure::{Failure, Result};
-use crate::keys::Form;
+use crate::keys::{FormOptions, on_file};
 use crate::options::InputArgs;
 use crate::{output, text};
 
@@ -19,7 +19,8 @@ pub(super) fn for_file(path: &Path, metadata: &Metadata, args: &InputArgs) -> Re
         return Ok(asked);
     }
     let Some(recorded) = recorded(path, metadata)? else { return Ok(asked) };
-    asked.on_file_with(recorded).ok_or_else(|| {
+    on_file(recorded, asked).ok_or_else(|| {
+        let (recorded, asked) = (FormOptions(recorded), FormOptions(asked));
         let message = format!(
             "its keys were made with {recorded}, and with {asked} they would be other ones; leave it \
              out, or give --no-form to ignore what the file records"
@@ -30,7 +31,11 @@ pub(super) fn for_file(path: &Path, metadata: &Metadata, args: &InputArgs) -> Re
 
 /// The form that a file records, if it does.
 pub(super) fn recorded(path: &Path, metadata: &Metadata) -> Result<Option<Form>> {
-    Form::recorded(metadata).map_err(|unknown| {
+    Form::recorded(metadata).map_err(|error| {
+        let unknown = match error {
+            Error::Parameter { name, value, .. } => format!("{name} = {value}"),
+            other => other.to_string(),
+        };
         let message = format!(
             "its keys have a form that this version does not know ({unknown}); use a newer bloomfile, \
              or give --no-form to read keys as the options say"
@@ -56,8 +61,9 @@ pub(super) fn record(
             output::warn(
                 path,
                 format_args!(
-                    "does not record in what form its keys are, and these are made with {form}: \
-                     only commands with the same options find them"
+                    "does not record in what form its keys are, and these are made with {}: \
+                     only commands with the same options find them",
+                    FormOptions(form)
                 ),
             );
         }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bloomfile::hash::Form;
 use bloomfile::ops::Readers;
 use clap::Args;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use super::check::EXIT_ABSENT;
 use super::{key_form, wording};
 use crate::failure::{Failure, Result};
-use crate::keys::{self, Form, Format, Piece, Sink};
+use crate::keys::{self, Format, Piece, Sink};
 use crate::options::{InputArgs, ReadArgs};
 use crate::output::{self, Printer};
 use crate::text;

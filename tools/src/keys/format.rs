@@ -1,8 +1,10 @@
 //! How keys stand in an input: what a record is, and what in it is the key.
 
+use bloomfile::hash::Form;
+
+use super::JsonPath;
 use super::csv::{self, CsvRecord};
 use super::texts::Texts;
-use super::{Form, JsonPath};
 use crate::options::RecordArgs;
 
 /// What spreadsheets put in front of UTF-8 text.

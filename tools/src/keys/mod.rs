@@ -23,7 +23,8 @@ mod texts;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
-pub(crate) use form::{Encoding, Form, RESERVED};
+use bloomfile::hash::Encoding;
+pub(crate) use form::{FormOptions, RESERVED, on_file};
 pub(crate) use format::{Field, Format};
 pub(crate) use json::JsonPath;
 pub(crate) use look::FILTER;

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use bloomfile::hash::{Encoding, Form};
+
 use super::csv::{self, CsvReader, CsvRecord};
+use super::form;
 use super::format::{Format, Selection, Which};
 use super::json;
 use super::texts::Texts;
-use super::{Encoding, Form};
 
 /// Why a record means no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +148,7 @@ impl<'a> Piece<'a> {
             Text::Here(text) => text,
             Text::Taken(number) => &self.texts[number],
         };
-        match self.format.form.key(text, &mut self.decoded) {
+        match form::key(self.format.form, text, &mut self.decoded) {
             Ok(bytes) => Some(Key { record: self.record, text, bytes }),
             Err(bad) => {
                 (self.outcome.bad, self.finished) = (Some((self.start, bad)), true);
@@ -166,7 +168,7 @@ impl<'a> Piece<'a> {
             Text::Here(text) => text,
             Text::Taken(number) => &self.texts[number],
         };
-        form.key(text, buffer)
+        form::key(form, text, buffer)
     }
 
     /// Ends the piece at the record of the last key, for a key that it does not mean.

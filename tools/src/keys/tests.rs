@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use bloomfile::hash::Form;
 use clap::Parser;
 
 use super::stream::BUFFER_BYTES;

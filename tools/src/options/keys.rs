@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use bloomfile::hash::Encoding;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::keys::{Encoding, Field, JsonPath};
+use crate::keys::{Field, JsonPath};
 use crate::units;
 
 /// Keys given as arguments, or in inputs.
@@ -117,6 +119,11 @@ pub(crate) struct FormArgs {
 
     /// Keys are whole numbers: 8 bytes, the lowest (le64) or the highest (be64) first, or decimal
     /// digits without zeros in front
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", value_parser = encodings())]
     pub(crate) encoding: Option<Encoding>,
+}
+
+fn encodings() -> impl TypedValueParser<Value = Encoding> {
+    let names = PossibleValuesParser::new(Encoding::ALL.map(Encoding::name));
+    names.try_map(|name| name.parse::<Encoding>())
 }

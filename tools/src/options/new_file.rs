@@ -1,11 +1,11 @@
 //! What a new file shall have besides its size.
 
-use bloomfile::Options;
+use bloomfile::{Options, hash::Form};
 use clap::Args;
 
 use super::{ReplaceArgs, SecretArgs};
 use crate::failure::{Failure, Result};
-use crate::keys::{Form, RESERVED};
+use crate::keys::RESERVED;
 use crate::units;
 
 /// What else a new file shall have.

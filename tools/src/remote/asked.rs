@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bloomfile::ranges::{Answer, AskFile, AskOpening, Opening, Source, run};
-use bloomfile::{Error, Key, hash::Hasher};
+use bloomfile::{
+    Error, Key,
+    hash::{Form, Hasher},
+};
 
 use super::about;
 use super::object::{FIRST_TO_ASK, Object, VERSIONS, failure, is_change};
 use crate::failure::{Failure, Result};
-use crate::keys::Form;
 use crate::options::unless_not_keyed;
 
 /// A file at an address. Every answer is that of one version of it: when it was replaced, keys are
