@@ -4,7 +4,7 @@ import { update } from './bloomfile/delta.js';
 
 const SOURCE = new URL('./published/', location.href);
 /** Where the bytes are kept. */
-const STORE = 'url-check';
+export const STORE = 'url-check';
 const NAME = new URL('./kept.bloom', location.href);
 /** How long a version is taken for the newest, in milliseconds. */
 const FRESH = 15 * 60_000;

@@ -122,7 +122,10 @@ test('a listed address is stopped, an unlisted one passes unasked, and the list 
     assert.equal(await visit('http://new-1.example/'), 'Stopped');
     assert.equal(await visit('https://good.example/page?x=1'), 'Visited');
 
-    // What the worker keeps outlives it.
+    // What the worker keeps outlives it, and so do its counts.
+    const counted = () => page.evaluate(async () => (await fetch('counts')).json());
+    const before = await counted();
+    assert.equal(before.navigations, 27);
     const session = await browser.newBrowserCDPSession();
     const workers = async () => (await session.send('Target.getTargets')).targetInfos.filter((it) => it.type === 'service_worker');
     const [{ targetId }] = await workers();
@@ -131,6 +134,11 @@ test('a listed address is stopped, an unlisted one passes unasked, and the list 
     await session.detach();
     seen = state.log.length;
     assert.equal(await visit('http://new-1.example/'), 'Stopped');
+    await page.goto(url);
+    await ready();
+    const after = await counted();
+    for (const name of ['navigations', 'asked', 'stopped']) assert.equal(after[name], before[name] + 1, name);
+    assert.equal(after.passed, before.passed);
     // It looks for a newer version beside its answers.
     await until(() => sent(seen).length > 0, 'the next worker asks for the manifest');
     assert.deepEqual(sent(seen).map((it) => it.path), ['/published/manifest.json']);
