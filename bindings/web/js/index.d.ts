@@ -1,4 +1,7 @@
-/** A key: text is its UTF-8 bytes. */
+/**
+ * A key: bytes as they are, and text as its UTF-8 bytes. Of a file that records a form of its keys
+ * (`keys.form` and `keys.encoding` of its metadata) text is read in this form: hex digits, a number, …
+ */
 export type Key = string | Uint8Array;
 
 /** Where a file comes from. Of a `Blob` and of a URL ranges are read; the others are read as a whole. */
@@ -132,6 +135,7 @@ export type ErrorCode =
   | 'freed'
   | 'invalid'
   | 'key-needed'
+  | 'not-a-key'
   | 'not-a-bloomfile'
   | 'other-version'
   | 'read'
@@ -152,10 +156,13 @@ export class BloomFile {
   readonly length: number;
   /** Whether all of it is in memory, so that look-ups read nothing. */
   readonly held: boolean;
-  /** Whether a key may be in: false is certain. An error where its page is damaged. */
+  /**
+   * Whether a key may be in: false is certain. An error where its page is damaged, and for a text that
+   * means no key of the file.
+   */
   contains(key: Key): Promise<boolean>;
   containsMany(keys: Iterable<Key>): Promise<boolean[]>;
-  /** 0 absent, 1 maybe, 2 for keys whose page is damaged. */
+  /** 0 absent, 1 maybe, 2 for keys whose page is damaged, 3 for texts that mean no key of the file. */
   ask(keys: Iterable<Key>): Promise<Uint8Array>;
   inspect(): Inspection;
   /** Reads the whole file and checks every page; `progress` is told from 0 to 1. */

@@ -51,7 +51,12 @@ class FileSource {
     const { open } = await import(/* @vite-ignore */ 'node:fs/promises');
     const source = new FileSource();
     source.handle = await open(url);
-    source.length = (await source.handle.stat()).size;
+    try {
+      source.length = (await source.handle.stat()).size;
+    } catch (error) {
+      source.close();
+      throw error;
+    }
     return source;
   }
 
@@ -78,9 +83,19 @@ class UrlSource {
     Object.assign(source, { url, fetch: options.fetch ?? fetch, init: options.request ?? {}, running: 0, waiting: [] });
     const response = await source.request(0, FIRST);
     if (response.status === 200) return new MemorySource(new Uint8Array(await response.arrayBuffer()));
-    const total = /^bytes \d+-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1];
-    if (response.status !== 206 || !total) {
+    if (response.status !== 206) {
+      await response.body?.cancel();
       throw failed('read', `the server answers ${response.status} ${response.statusText}`.trim(), String(url));
+    }
+    const range = response.headers.get('content-range');
+    const total = /^bytes \d+-\d+\/(\d+)$/.exec(range ?? '')?.[1];
+    if (!total) {
+      await response.body?.cancel();
+      // Of another origin a browser shows no more headers than the server lets it.
+      const message = range === null
+        ? 'the server gives a range, and no Content-Range that could be read; a server of another origin has to send “Access-Control-Expose-Headers: Content-Range, ETag”'
+        : `the server gives a range of unknown length (Content-Range: ${range})`;
+      throw failed('read', message, String(url));
     }
     source.length = Number(total);
     // What tells one version of the file from another.
@@ -107,16 +122,16 @@ class UrlSource {
     this.running += 1;
     try {
       const response = await this.request(start, end);
+      // What went wrong in between says nothing of the file.
+      if (![200, 206, 412, 416].includes(response.status)) {
+        await response.body?.cancel();
+        throw failed('read', `the server answers ${response.status} ${response.statusText}`.trim(), String(this.url));
+      }
       const version = response.headers.get('etag') ?? response.headers.get('last-modified');
       const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1];
-      if (response.status === 200 || response.status === 416 || response.status === 412
-        || version !== this.version || (total && Number(total) !== this.length)) {
+      if (response.status !== 206 || version !== this.version || (total && Number(total) !== this.length)) {
         await response.body?.cancel();
         throw failed('changed', 'was changed while it was read; open it again', String(this.url));
-      }
-      if (response.status !== 206) {
-        await response.body?.cancel();
-        throw failed('read', `the server answers ${response.status}`, String(this.url));
       }
       return new Uint8Array(await response.arrayBuffer());
     } finally {
@@ -198,22 +213,31 @@ export class BloomFile {
   #keys;
   #name;
   #held = false;
+  /** Whether strings are keys as they stand: of other files they are read in their form. */
+  #plain;
 
   static async from(from, options = {}) {
     await ready(options.wasm);
     const file = new BloomFile();
     file.#name = options.name ?? from?.name;
-    file.#source = await sourceOf(from, options);
-    const { length } = file.#source;
-    const opening = call(file.#name, () => Job.open(length, secretOf(options.key)));
-    file.#file = await done(opening, file.#source, file.#name, (job) => job.file());
-    file.#keys = new Keys();
-    file.#source.forget?.();
-    if (file.#source instanceof MemorySource || length <= (options.hold ?? HELD)) {
-      await done(file.#file.load(), file.#source, file.#name, () => {});
-      file.#held = true;
+    try {
+      file.#source = await sourceOf(from, options);
+      const { length } = file.#source;
+      const opening = call(file.#name, () => Job.open(length, secretOf(options.key)));
+      file.#file = await done(opening, file.#source, file.#name, (job) => job.file());
+      file.#plain = file.#file.is_plain();
+      file.#keys = new Keys();
+      file.#source.forget?.();
+      if (file.#source instanceof MemorySource || length <= (options.hold ?? HELD)) {
+        await done(file.#file.load(), file.#source, file.#name, () => {});
+        file.#held = true;
+      }
+      return file;
+    } catch (error) {
+      // Neither a file of the system nor memory of the core stays behind.
+      file.free();
+      throw error;
     }
-    return file;
   }
 
   /** Length of the file in bytes. */
@@ -229,7 +253,7 @@ export class BloomFile {
   async contains(key) {
     this.#use();
     // Without what a list takes: arrays, and a second and third promise.
-    if (this.#held && typeof key === 'string' && key.length <= SHORT) {
+    if (this.#held && this.#plain && typeof key === 'string' && key.length <= SHORT) {
       const answer = this.#file.ask_one(this.#keys, writeOne(this.#keys, key));
       if (answer < 2) return answer === 1;
     }
@@ -244,7 +268,7 @@ export class BloomFile {
     return found;
   }
 
-  /** As `containsMany`, with 2 where a damaged page keeps that from being told. */
+  /** As `containsMany`, with 2 where a damaged page keeps that from being told, 3 for what is no key. */
   async ask(keys) {
     return (await this.#answers(keys)).answers;
   }
@@ -265,16 +289,27 @@ export class BloomFile {
       // As many at a time as stay in the processor's cache.
       for (let start = 0; start < list.length; start += AT_A_TIME) {
         const part = list.length <= AT_A_TIME ? list : list.slice(start, start + AT_A_TIME);
-        write(keys, part);
+        this.#write(part);
         take(start, part.length, call(this.#name, () => this.#file.ask_loaded(keys)));
       }
       return { answers, error };
     }
     // Larger ones than that share the pages that they read.
-    write(keys, list);
+    this.#write(list);
     const job = call(this.#name, () => this.#file.ask(keys));
-    await done(job, this.#source, this.#name, (job) => take(0, list.length, job.answer(keys)));
+    await done(job, this.#source, this.#name, (job) => {
+      this.#use();
+      take(0, list.length, job.answer(keys));
+    });
     return { answers, error };
+  }
+
+  /** Writes keys, and has those that are strings read in the form of the file. */
+  #write(list) {
+    write(this.#keys, list);
+    if (this.#plain) return;
+    const texts = Uint8Array.from(list, (key) => typeof key === 'string');
+    call(this.#name, () => this.#file.read(this.#keys, texts));
   }
 
   inspect() {

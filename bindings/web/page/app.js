@@ -66,6 +66,10 @@ async function open(file, key, wanted) {
   current?.free();
   reporter?.free();
   current = reporter = verification = undefined;
+  // What is asked of the old one is not shown with the new one.
+  asked += 1;
+  $('count').textContent = '';
+  $('answers').hidden = true;
   try {
     const opened = await BloomFile.from(file, { key });
     if (!wanted()) return opened.free();
@@ -102,6 +106,7 @@ async function show(file, inspection) {
   $('file-title').textContent = file.name;
   $('comparison').replaceChildren();
   $('one').replaceChildren();
+  $('form').textContent = formOf(inspection);
   const segment = $('segment');
   segment.replaceChildren(...inspection.segments.map((_, index) => text('option', String(index), { value: index })));
   $('file-title').focus();
@@ -181,7 +186,7 @@ async function verify() {
   const [kind, what] = damaged.length
     ? ['bad', `Damaged: ${count(damaged.length)} of ${plural(pages, 'page')} are not what was written, the first is page ${count(damaged[0])}. Keys that fall on them cannot be answered. Restore the file from a copy, or run “bloomfile repair”.`]
     : doubtful.length
-      ? ['warn', `${count(doubtful.length)} of ${plural(pages, 'page')} hold more than checksums and journal explain.`]
+      ? ['warn', `${count(doubtful.length)} of ${plural(pages, 'page')} ${doubtful.length === 1 ? 'holds' : 'hold'} more than checksums and journal explain: keys that were added and not synced, or damage.`]
       : kept
       ? ['warn', `${plural(kept, 'page')} kept by a recovery, not verifiable then; since then all are as written.`]
       : ['good', pages === 1 ? 'Its page is as written.' : `All ${plural(pages, 'page')} are as written.`];
@@ -192,8 +197,13 @@ async function verify() {
 
 async function map() {
   const file = current;
-  const ranges = file.held || verification ? await file.explain() : await file.explain({ data: false });
-  if (file === current) drawMap(ranges, file.length);
+  try {
+    const ranges = file.held || verification ? await file.explain() : await file.explain({ data: false });
+    if (file === current) drawMap(ranges, file.length);
+  } catch (error) {
+    // One that was let go of in between.
+    if (file === current) throw error;
+  }
 }
 
 const CLASSES = ['superblock', 'slot', 'journal', 'page table', 'data'];
@@ -247,20 +257,28 @@ function drawMap(ranges, length) {
 
 async function jump(event) {
   event.preventDefault();
-  const segments = current.inspect().segments;
+  const file = current;
+  const segments = file.inspect().segments;
   const index = Number($('segment').value);
   const segment = segments[index];
   const page = Math.min(Math.max(0, Math.floor(Number($('page').value)) || 0), segment.pages - 1);
   $('page').value = page;
   try {
     const start = Number(segment.offset) + Number(segment.table_bytes) + 4096 * page;
-    const [[entry], bytes] = await Promise.all([current.pages(index, page, page + 1), current.bytes(start, start + 4096)]);
-    const first = segments.slice(0, index).reduce((sum, it) => sum + it.pages, 0);
-    const state = !verification ? 'it was not checked yet' : verification.pages_damaged.includes(first + page) ? 'it is damaged: not what was written' : 'it is as written';
+    const [[entry], bytes] = await Promise.all([file.pages(index, page, page + 1), file.bytes(start, start + 4096)]);
+    if (file !== current) return;
+    const number = segments.slice(0, index).reduce((sum, it) => sum + it.pages, 0) + page;
+    const state = !verification
+      ? 'it was not checked yet'
+      : verification.pages_damaged.includes(number)
+        ? 'it is damaged: not what was written'
+        : verification.pages_unverifiable.includes(number)
+          ? 'it holds more than checksums and journal explain: keys that were added and not synced, or damage'
+          : 'it is as written';
     const crc = entry.crc.toString(16).padStart(8, '0');
     $('one').replaceChildren(text('p', `Page ${count(page)} of segment ${index}, bytes ${count(start)} to ${count(start + 4095)}: ${state}. Its entry: CRC-32 ${crc}, ${plural(entry.ones, verification?.kind === 'sealed' ? 'key' : 'one')}.`), text('div', hex(bytes, start), { class: 'hex', tabindex: 0, role: 'region', 'aria-label': `Bytes of page ${page}` }));
   } catch (error) {
-    fail(error);
+    if (file === current) fail(error);
   }
 }
 
@@ -273,6 +291,16 @@ function hex(bytes, start) {
   return lines.join('\n');
 }
 
+/** The words for how the keys of a file are written: `keys.form` and `keys.encoding` of its metadata. */
+const wordsOf = ({ metadata }) => [...(metadata['keys.form']?.split(/\s+/) ?? []), metadata['keys.encoding']].filter(Boolean);
+
+/** How keys are read, where they are no keys as they stand. */
+function formOf(inspection) {
+  const meaning = { crlf: 'CR LF ends a line', trim: 'white space around them goes', lower: 'in lower case', hex: 'as hex digits', le64: 'as whole numbers (le64)', be64: 'as whole numbers (be64)', decimal: 'as whole numbers (decimal)' };
+  const parts = wordsOf(inspection).map((word) => meaning[word] ?? word);
+  return parts.length ? `Keys are read as the file says: ${parts.join(', ')}.` : '';
+}
+
 let asked = 0;
 
 async function ask() {
@@ -283,14 +311,14 @@ async function ask() {
     $('answers').hidden = true;
     return;
   }
-  const lines = value.replace(/\r?\n$/, '').split(/\r?\n/);
-  await answer(lines, () => turn === asked);
+  // A field has no CR.
+  await answer(value.replace(/\n$/, '').split('\n'), () => turn === asked);
 }
 
-const ANSWERS = [['absent', 'no, certainly'], ['maybe', 'maybe'], ['damaged', 'cannot be told: its page is damaged']];
+const ANSWERS = [['absent', 'no, certainly'], ['maybe', 'maybe'], ['damaged', 'cannot be told: its page is damaged'], ['refused', 'no key: it is not written as the keys of this file are']];
 
-async function answer(lines, wanted) {
-  const found = [0, 0, 0];
+async function answer(lines, wanted, note = '') {
+  const found = [0, 0, 0, 0];
   const shown = [];
   try {
     for (let start = 0; start < lines.length; start += BATCH) {
@@ -303,34 +331,60 @@ async function answer(lines, wanted) {
       });
     }
   } catch (error) {
+    if (!wanted()) return;
     $('count').textContent = '';
     $('answers').hidden = true;
     fail(error);
     return;
   }
   $('error').textContent = '';
-  const [absent, maybe, damaged] = found;
+  const [absent, maybe, damaged, refused] = found;
   const more = lines.length > SHOWN ? ` The first ${count(SHOWN)} are shown.` : '';
+  const none = refused ? `, ${count(refused)} ${refused === 1 ? 'is no key' : 'are no keys'}` : '';
   const lost = damaged ? `, ${count(damaged)} cannot be told` : '';
-  $('count').textContent = `${plural(lines.length, 'key')}: ${count(maybe)} may be in, ${count(absent)} certainly not${lost}.${more}`;
+  $('count').textContent = `${plural(lines.length, 'key')}: ${count(maybe)} may be in, ${count(absent)} certainly not${lost}${none}.${more}${note}`;
   $('answers').hidden = false;
   $('answers').tBodies[0].replaceChildren(...shown.map(([key, answer]) => row([key === '' ? text('td', '(no characters)', { class: 'soft' }) : text('td', key), text('td', ANSWERS[answer][1], { class: ANSWERS[answer][0] })])));
 }
 
 async function askList(file) {
+  if (!current) return;
   const turn = ++asked;
+  const wanted = () => turn === asked;
   $('keys').value = '';
+  $('answers').hidden = true;
   $('count').textContent = `Reading ${file.name} …`;
-  const lines = (await file.text()).replace(/\r?\n$/, '').split(/\r?\n/);
-  await answer(lines, () => turn === asked);
+  const words = wordsOf(current.inspect());
+  let lines;
+  try {
+    // Bytes that are no text would become other keys, which are certainly not in.
+    lines = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer()).replace(/\n$/, '').split('\n');
+  } catch (error) {
+    if (!wanted()) return;
+    $('count').textContent = '';
+    fail(`${file.name} cannot be read as a list of keys in UTF-8: ${error.message ?? error}`);
+    return;
+  }
+  if (!wanted()) return;
+  // As the command has it: a CR is part of its key unless the file says otherwise.
+  if (words.includes('crlf')) lines = lines.map((line) => line.replace(/\r$/, ''));
+  const note = lines[0].endsWith('\r') && !words.includes('trim') ? ' Its lines end in CR LF, and each CR was taken as part of its key.' : '';
+  await answer(lines, wanted, note);
 }
 
+let comparisons = 0;
+
 async function compareWith(file) {
+  if (!current) return;
   const target = $('comparison');
+  const turn = ++comparisons;
+  const opened = current;
+  const wanted = () => turn === comparisons && opened === current;
   const bar = text('progress', '', { max: 1, value: 0, 'aria-label': 'Share of the pages that were compared' });
   target.replaceChildren(text('p', `Comparing with ${file.name} … `), bar);
   try {
-    const found = await compare(current.file, file, { progress: (share) => (bar.value = share) });
+    const found = await compare(opened.file, file, { progress: (share) => (bar.value = share) });
+    if (!wanted()) return;
     const differing = found.parameters.filter((it) => JSON.stringify(it.a, big) !== JSON.stringify(it.b, big));
     const parts = [];
     const compared = found.contents.compared;
@@ -360,6 +414,7 @@ async function compareWith(file) {
     }
     target.replaceChildren(...parts);
   } catch (error) {
+    if (!wanted()) return;
     target.replaceChildren(text('p', error.message ?? String(error), { class: 'bad', role: 'alert' }));
   }
 }
@@ -387,7 +442,7 @@ const chosen = (id, work) => $(id).addEventListener('change', ({ target }) => {
 chosen('file', (file) => openFile(file));
 $('unlock').addEventListener('click', () => last && openFile(last, $('key').value.trim()));
 $('key').addEventListener('keydown', (event) => event.key === 'Enter' && $('unlock').click());
-$('verify').addEventListener('click', () => verify());
+$('verify').addEventListener('click', () => verify().catch(fail));
 $('keys').addEventListener('input', () => ask());
 chosen('list', askList);
 chosen('other', compareWith);

@@ -4,6 +4,7 @@
 mod page;
 
 use bloomfile::Key;
+use bloomfile::hash::{Conversion, Form};
 use bloomfile::ops::Comparison;
 #[cfg(feature = "page")]
 use bloomfile::ranges::Measuring;
@@ -65,7 +66,20 @@ pub struct Keys {
     ends: Vec<usize>,
     hashes: Vec<u64>,
     answers: Vec<u8>,
+    refused: Refused,
 }
+
+/// Texts that mean no key of the file that is asked.
+#[derive(Default)]
+struct Refused {
+    /// Their places among the keys.
+    places: Vec<usize>,
+    /// What is thrown of the first of them.
+    first: Option<Thrown>,
+}
+
+/// The answer of a text that means no key.
+const REFUSED: u8 = 3;
 
 #[wasm_bindgen]
 impl Keys {
@@ -84,7 +98,7 @@ impl Keys {
 
     /// Takes keys that a zero byte stands between; false if there are fewer.
     pub fn split(&mut self, bytes: usize, count: usize) -> bool {
-        self.ends.clear();
+        self.clear();
         let text = self.text.get(..bytes).unwrap_or_default();
         for (at, byte) in text.iter().enumerate() {
             if *byte == 0 {
@@ -97,11 +111,11 @@ impl Keys {
 
     /// Takes one key after another: where each ends, with a byte between them that counts for none.
     pub fn cut(&mut self, ends: &[u32]) {
-        self.ends.clear();
+        self.clear();
         self.ends.extend(ends.iter().map(|&end| end as usize));
     }
 
-    /// Where the answers are: a byte each, 0 absent, 1 maybe, 2 damaged.
+    /// Where the answers are: a byte each, 0 absent, 1 maybe, 2 damaged, 3 for a text that means no key.
     pub fn answers(&self) -> *const u8 {
         self.answers.as_ptr()
     }
@@ -116,13 +130,61 @@ fn why(answer: Option<Answer>) -> JsValue {
 }
 
 impl Keys {
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.refused = Refused::default();
+    }
+
+    /// Makes keys of those that are texts.
+    fn read(&mut self, form: Form, texts: &[u8]) {
+        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(self.ends.len()));
+        let mut buffer = Vec::new();
+        for (at, given) in look_ups::iterate(&self.text, &self.ends).enumerate() {
+            let key = match texts.get(at) {
+                Some(0) => Some(given),
+                _ => form.key(given, &mut buffer),
+            };
+            if key.is_none() {
+                self.refused.places.push(at);
+                self.refused.first.get_or_insert_with(|| refusal(given, form));
+            }
+            keys.extend_from_slice(key.unwrap_or_default());
+            ends.push(keys.len());
+            keys.push(0);
+        }
+        (self.text, self.ends) = (keys, ends);
+    }
+
     /// Takes what became of each key; what keeps the first of those from being answered that are not.
-    fn answer(&mut self, answers: &[Answer]) -> JsValue {
+    fn answer(&mut self, answers: &[Answer], refused: &Refused) -> JsValue {
         let mut first = None;
         self.answers.clear();
         self.answers.extend(answers.iter().map(|&answer| look_ups::number(answer, &mut first)));
-        why(first)
+        refused.mark(&mut self.answers, first)
     }
+}
+
+impl Refused {
+    /// Marks the answers of what was no key; what keeps the first key from being answered that is not.
+    fn mark(&self, answers: &mut [u8], first: Option<Answer>) -> JsValue {
+        for &place in &self.places {
+            if let Some(answer) = answers.get_mut(place) {
+                *answer = REFUSED;
+            }
+        }
+        self.first.as_ref().map_or_else(|| why(first), document)
+    }
+}
+
+/// What is thrown of a text that means no key of a file.
+fn refusal(text: &[u8], form: Form) -> Thrown {
+    let what = match form.conversion {
+        Conversion::Number(encoding) => format!("whole numbers ({})", encoding.name()),
+        _ => "written in hex digits, two for each byte".to_owned(),
+    };
+    let text = String::from_utf8_lossy(text);
+    let message = format!("“{text}” is no key of this file, whose keys are {what}");
+    Thrown { code: "not-a-key", message, segment: None, page: None }
 }
 
 /// What the bytes of a file are, damaged or not.
@@ -151,7 +213,8 @@ fn explanation(all: &[Explained]) -> JsValue {
 /// What a task is, and what came out of it.
 enum Work {
     Opening(Opening),
-    Asking(Asking),
+    /// With what was no key: other keys may be written before these are answered.
+    Asking(Asking, Refused),
     Verifying(Verifying),
     Explaining(Explaining),
     Listing(Listing),
@@ -218,7 +281,7 @@ impl Job {
         }
         let step = match &mut self.work {
             Work::Opening(task) => outcome(task.step(), Outcome::Opened),
-            Work::Asking(task) => outcome(task.step(), Outcome::Answers),
+            Work::Asking(task, _) => outcome(task.step(), Outcome::Answers),
             Work::Verifying(task) => outcome(task.step(), Outcome::Verified),
             Work::Explaining(task) => outcome(task.step(), Outcome::Explained),
             Work::Listing(task) => outcome(task.step(), Outcome::Pages),
@@ -242,7 +305,7 @@ impl Job {
         let start = start as u64;
         match &mut self.work {
             Work::Opening(task) => task.give(start, bytes),
-            Work::Asking(task) => task.give(start, bytes),
+            Work::Asking(task, _) => task.give(start, bytes),
             Work::Verifying(task) => task.give(start, bytes),
             Work::Explaining(task) => task.give(start, bytes),
             Work::Listing(task) => task.give(start, bytes),
@@ -277,7 +340,7 @@ impl Job {
     /// The file that was opened.
     pub fn file(&self) -> Option<Ranges> {
         match &self.outcome {
-            Some(Outcome::Opened(file)) => Some(Ranges { file: file.clone() }),
+            Some(Outcome::Opened(file)) => Some(Ranges::new(file.clone())),
             _ => None,
         }
     }
@@ -302,8 +365,12 @@ impl Job {
 
     /// Takes the answers of keys that were asked; what keeps the first of them from being answered.
     pub fn answer(&self, keys: &mut Keys) -> JsValue {
-        let Some(Outcome::Answers(answers)) = &self.outcome else { return JsValue::NULL };
-        keys.answer(answers)
+        let (Work::Asking(_, refused), Some(Outcome::Answers(answers))) =
+            (&self.work, &self.outcome)
+        else {
+            return JsValue::NULL;
+        };
+        keys.answer(answers, refused)
     }
 }
 
@@ -311,17 +378,51 @@ impl Job {
 #[wasm_bindgen]
 pub struct Ranges {
     file: RangeFile,
+    /// The form of its keys.
+    form: bloomfile::Result<Form>,
+}
+
+impl Ranges {
+    fn new(file: RangeFile) -> Self {
+        let form = Form::recorded(file.metadata()).map(Option::unwrap_or_default);
+        Ranges { file, form }
+    }
 }
 
 #[wasm_bindgen]
 impl Ranges {
+    /// Whether texts are keys of this file as they stand. (Keys have no line ends.)
+    pub fn is_plain(&self) -> bool {
+        self.form.as_ref().is_ok_and(|&form| Form { crlf: false, ..form }.is_plain())
+    }
+
+    /// Reads texts in the form of this file's keys. A byte for each key says whether it is one: keys
+    /// that came as bytes are taken as they are.
+    pub fn read(&self, keys: &mut Keys, texts: &[u8]) -> Thrower<()> {
+        match &self.form {
+            Ok(form) => keys.read(*form, texts),
+            Err(_) if texts.iter().all(|&text| text == 0) => {}
+            Err(error) => {
+                let message = format!("{error}, or give keys as bytes");
+                return Err(document(&Thrown {
+                    code: "unsupported",
+                    message,
+                    segment: None,
+                    page: None,
+                }));
+            }
+        }
+        Ok(())
+    }
+
     pub fn inspect(&self) -> JsValue {
         report_of(&self.file.inspect())
     }
 
-    pub fn ask(&self, keys: &Keys) -> Thrower<Job> {
+    pub fn ask(&self, keys: &mut Keys) -> Thrower<Job> {
         let task = self.file.ask(look_ups::iterate(&keys.text, &keys.ends)).map_err(thrown)?;
-        Ok(Job { work: Work::Asking(task), outcome: None })
+        let refused = std::mem::take(&mut keys.refused);
+        Ok(Job { work: Work::Asking(task, refused), outcome: None })
     }
 
     /// Brings all pages into memory.
@@ -333,7 +434,9 @@ impl Ranges {
     /// are not.
     pub fn ask_loaded(&self, keys: &mut Keys) -> Thrower<JsValue> {
         let Some(loaded) = self.file.loaded().map_err(thrown)? else { return Ok(JsValue::NULL) };
-        Ok(why(look_ups::ask(&loaded, &keys.text, &keys.ends, &mut keys.hashes, &mut keys.answers)))
+        let Keys { text, ends, hashes, answers, refused } = keys;
+        let first = look_ups::ask(&loaded, text, ends, hashes, answers);
+        Ok(refused.mark(answers, first))
     }
 
     /// Answers the one key that the first bytes are of: 0 absent, 1 maybe. Anything else is not told

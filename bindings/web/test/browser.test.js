@@ -1,6 +1,6 @@
 // The page and the package in a real Chromium, without a network.
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import test from 'node:test';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 import { chromium } from 'playwright-core';
 
-import { bloomfile, folder, goldenFolder, large, questions } from './files.js';
+import { bloomfile, folder, forms, goldenFolder, goldenTable, large, questions, unverifiable } from './files.js';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const pagePath = fileURLToPath(new URL('../pkg/page.html', import.meta.url));
@@ -160,6 +160,82 @@ test('files that are dropped on the page are opened, and lists on the keys are a
   });
 });
 
+test('typed keys are read in the form that the file records, and the page says so', async () => {
+  const words = ['no, certainly', 'maybe', 'cannot be told: its page is damaged', 'no key: it is not written as the keys of this file are'];
+  const told = {
+    '--hex': 'as hex digits',
+    '--lower': 'in lower case',
+    '--trim': 'white space around them goes',
+    '--trim --hex': 'white space around them goes, as hex digits',
+    '--encoding le64': 'as whole numbers (le64)',
+    '--encoding be64': 'as whole numbers (be64)',
+    '--encoding decimal': 'as whole numbers (decimal)',
+    '--crlf': 'CR LF ends a line',
+  };
+  await visit({}, async (page) => {
+    for (const { path, options, answers } of forms()) {
+      await open(page, path);
+      await until(page, (words) => document.querySelector('#form').textContent === `Keys are read as the file says: ${words}.`, told[options]);
+      // A field that is empty asks nothing.
+      const texts = Object.keys(answers).filter((text) => text !== '');
+      await page.fill('#keys', texts.join('\n'));
+      await until(page, (count) => document.querySelector('#count').textContent.startsWith(`${count} keys: `) && document.querySelectorAll('#answers tbody tr').length === count, texts.length);
+      const shown = await page.locator('#answers tbody td:nth-child(2)').allTextContents();
+      assert.deepEqual(shown, texts.map((text) => words[answers[text]]), options);
+      const refused = texts.filter((text) => answers[text] === 3).length;
+      const count = await content(page, '#count');
+      assert.equal(/(\d+) (is no key|are no keys)/.exec(count)?.[1] ?? '0', String(refused), count);
+      await page.fill('#keys', '');
+    }
+    await open(page, made('sound'));
+    await until(page, () => document.querySelector('#form').textContent === '');
+  });
+});
+
+test('lists are read as the command reads them, or the page says why not', async () => {
+  const list = (name, bytes) => (writeFileSync(`${folder}/${name}`, bytes), `${folder}/${name}`);
+  const crlf = list('crlf', 'key-1\r\nkey-2\r\n');
+  await visit({}, async (page) => {
+    await open(page, made('sound'));
+    await page.setInputFiles('#list', crlf);
+    // The command finds none of them either.
+    assert.throws(() => bloomfile('check', '-q', made('sound'), '--from', crlf), { status: 1 });
+    await until(page, () => document.querySelector('#count').textContent === '2 keys: 0 may be in, 2 certainly not. Its lines end in CR LF, and each CR was taken as part of its key.');
+    // Bytes that are no UTF-8 would become other keys.
+    await page.setInputFiles('#list', list('latin', Buffer.from([0x6b, 0xe4, 0x0a])));
+    await until(page, () => document.querySelector('#error').textContent.startsWith('latin cannot be read as a list of keys in UTF-8: '));
+    assert.equal(await content(page, '#count'), '');
+    await page.setInputFiles('#list', crlf);
+    await until(page, () => document.querySelector('#error').textContent === '');
+    // One that went away, or is too long.
+    await page.evaluate(() => (File.prototype.arrayBuffer = async () => { throw new DOMException('it went away', 'NotReadableError'); }));
+    await page.setInputFiles('#list', list('gone', 'key-1\n'));
+    await until(page, () => document.querySelector('#error').textContent === 'gone cannot be read as a list of keys in UTF-8: it went away');
+  });
+  const { path } = forms().find(({ options }) => options === '--crlf');
+  await visit({}, async (page) => {
+    await open(page, path);
+    await page.setInputFiles('#list', list('sheep', 'sheep\r\nwolf\r\n'));
+    await until(page, () => document.querySelector('#count').textContent === '2 keys: 1 may be in, 1 certainly not.');
+  });
+});
+
+test('pages that cannot be verified are not called as written', async () => {
+  const path = await unverifiable();
+  await visit({}, async (page) => {
+    await open(page, path);
+    await until(page, () => document.querySelector('#health').classList.contains('warn'));
+    assert.match(await content(page, '#health-text'), /^1 of \d+ pages holds more than checksums and journal explain: keys that were added and not synced, or damage\. /);
+    const last = Number(/of (\d+) pages/.exec(await content(page, '#health-text'))[1]) - 1;
+    for (const [number, state] of [[last, 'it holds more than checksums and journal explain'], [0, 'it is as written']]) {
+      await page.fill('#page', String(number));
+      await page.click('#jump button');
+      await until(page, (start) => document.querySelector('#one').textContent.startsWith(start), `Page ${number} `);
+      assert.ok((await content(page, '#one')).includes(`: ${state}`), await content(page, '#one'));
+    }
+  });
+});
+
 test('a list of 100,000 keys gives the count of the command', async () => {
   const list = [...questions('key', 50_000), ...questions('absent', 50_000)];
   writeFileSync(`${folder}/list`, list.join('\n'));
@@ -279,6 +355,94 @@ test('a file that is opened while another is checked is shown without errors of 
   });
 });
 
+test('what is still under way for one file is not shown with the next', async () => {
+  await visit({}, async (page) => {
+    // What is read of files waits while the gate is closed.
+    await page.evaluate(() => {
+      const { arrayBuffer } = Blob.prototype;
+      globalThis.gate = Promise.resolve();
+      globalThis.waiting = 0;
+      Blob.prototype.arrayBuffer = async function gated() {
+        const { gate } = globalThis;
+        globalThis.waiting += 1;
+        await gate;
+        globalThis.waiting -= 1;
+        return arrayBuffer.call(this);
+      };
+    });
+    const close = () => page.evaluate(() => {
+      globalThis.gate = new Promise((open) => (globalThis.release = open));
+    });
+    /** Opens another file while something is read of this one, and lets that go on. */
+    const overtake = async () => {
+      await until(page, () => globalThis.waiting > 0);
+      await page.evaluate(() => (globalThis.gate = Promise.resolve()));
+      await page.setInputFiles('#file', made('sound'));
+      await until(page, () => document.querySelector('#file-title').textContent === 'sound.bloom' && document.querySelector('#health').classList.contains('good'));
+      await page.evaluate(() => globalThis.release());
+      await until(page, () => globalThis.waiting === 0);
+      await page.waitForTimeout(500);
+      assert.equal(await content(page, '#error'), '');
+      assert.equal(await content(page, '#status'), '');
+      assert.match(await content(page, '#health-text'), /^All \d+ pages are as written\./);
+    };
+    /** Opens a file that is too large to be held in memory: each look-up reads of it. */
+    const wide = async () => {
+      await page.evaluate(() => document.querySelector('#map').replaceChildren());
+      await page.setInputFiles('#file', made('wide'));
+      await until(page, () => document.querySelector('#file-title').textContent === 'wide.bloom' && document.querySelector('#map svg') && globalThis.waiting === 0);
+    };
+    if (!existsSync(made('wide'))) bloomfile('create', '-q', made('wide'), '-n', '100M', '-p', '0.01', '-l', 'line', '--journal', '0');
+    writeFileSync(`${folder}/few`, 'key-1\nno such key\n');
+    await wide();
+    await close();
+    await page.setInputFiles('#list', `${folder}/few`);
+    // The list itself is read first.
+    await page.evaluate(() => globalThis.release());
+    await until(page, () => /^2 keys: 0 may be in/.test(document.querySelector('#count').textContent));
+    await close();
+    // Of one that was not asked before, the page is read.
+    await page.fill('#keys', 'key-2');
+    await overtake();
+    // It is asked again, in the file that is shown.
+    await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in'));
+    await page.fill('#keys', '');
+    // A list that is still being read.
+    await wide();
+    await close();
+    await page.setInputFiles('#list', `${folder}/few`);
+    await until(page, () => globalThis.waiting > 0);
+    await overtake();
+    assert.equal(await content(page, '#count'), '');
+    assert.ok(await page.locator('#answers').isHidden());
+    // Two files that are compared.
+    await wide();
+    await close();
+    await page.setInputFiles('#other', made('other'));
+    await overtake();
+    assert.equal(await content(page, '#comparison'), '');
+    // The newer one of two comparisons.
+    await close();
+    await page.setInputFiles('#other', `${goldenFolder}/line.bloom`);
+    await until(page, () => globalThis.waiting > 0);
+    await page.evaluate(() => (globalThis.gate = Promise.resolve()));
+    await page.setInputFiles('#other', made('other'));
+    await until(page, () => /bits/.test(document.querySelector('#comparison').textContent));
+    const shown = await content(page, '#comparison');
+    await page.evaluate(() => globalThis.release());
+    await until(page, () => globalThis.waiting === 0);
+    await page.waitForTimeout(300);
+    assert.equal(await content(page, '#comparison'), shown);
+    // And a page that was to be shown.
+    await wide();
+    await close();
+    await page.fill('#page', '7');
+    await page.click('#jump button');
+    await overtake();
+    assert.equal(await content(page, '#one'), '');
+  });
+});
+
 test('by keyboard, and without serious problems for screen readers', async () => {
   const viewports = [{ width: 1200, height: 900 }, { width: 390, height: 844 }];
   const combinations = ['sound', 'damaged'].flatMap((name) =>
@@ -323,29 +487,49 @@ test('a file of 1 GiB is opened and asked with little memory', async () => {
   });
 });
 
-test('the package in a window and in a worker', async () => {
+/** A server of the package, and of the files that `files` has under their paths, in ranges. */
+async function serve(files, headers, work) {
   const types = { js: 'text/javascript', wasm: 'application/wasm', html: 'text/html' };
   const server = createServer((request, response) => {
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    if (request.method === 'OPTIONS') return response.writeHead(204).end();
     if (request.url === '/') return response.writeHead(200, { 'content-type': 'text/html' }).end('<!DOCTYPE html><title>.</title>');
-    const path = request.url === '/sound.bloom' ? made('sound') : fileURLToPath(new URL(`../pkg${request.url}`, import.meta.url));
-    let bytes;
+    let bytes = files[request.url];
     try {
-      bytes = readFileSync(path);
+      bytes ??= readFileSync(fileURLToPath(new URL(`../pkg${request.url}`, import.meta.url)));
     } catch {
       return response.writeHead(404).end();
     }
-    const type = types[path.split('.').at(-1)] ?? 'application/octet-stream';
+    const type = types[request.url.split('.').at(-1)] ?? 'application/octet-stream';
     const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
     if (!range) return response.writeHead(200, { 'content-type': type }).end(bytes);
     const [start, end] = [Number(range[1]), Math.min(Number(range[2]) + 1, bytes.length)];
-    response.writeHead(206, { 'content-type': type, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` });
+    response.writeHead(206, { 'content-type': type, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}`, ...(files.tag && { etag: files.tag }) });
     return response.end(bytes.subarray(start, end));
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  try {
+    await work(`http://127.0.0.1:${server.address().port}/`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+/** A window at this address. */
+async function window(address, work) {
   const context = await browser.newContext();
   try {
     const page = await context.newPage();
-    await page.goto(`http://127.0.0.1:${server.address().port}/`);
+    await page.goto(address);
+    await work(page);
+  } finally {
+    await context.close();
+  }
+}
+
+test('the package in a window and in a worker', async () => {
+  await serve({ '/sound.bloom': readFileSync(made('sound')) }, {}, (address) => window(address, async (page) => {
     const ask = `const { BloomFile } = await import(new URL('/index.js', location.origin));
       const file = await BloomFile.from(new URL('/sound.bloom', location.origin), { hold: 0 });
       const answer = [file.held, await file.contains('key-5'), await file.contains('no such key')];`;
@@ -357,9 +541,70 @@ test('the package in a window and in a worker', async () => {
       worker.onerror = (event) => fail(event.message);
     })`);
     assert.deepEqual(inWorker, [false, true, false]);
-  } finally {
-    await context.close();
-    server.closeAllConnections();
-    server.close();
+  }));
+});
+
+test('golden files give the answers that their README lists, in a window', async () => {
+  const table = goldenTable();
+  assert.ok(table.length >= 17, String(table.length));
+  const files = Object.fromEntries(table.map(({ file }) => [`/${file}.bloom`, readFileSync(`${goldenFolder}/${file}.bloom`)]));
+  await serve(files, {}, (address) => window(address, async (page) => {
+    const found = await page.evaluate(async (table) => {
+      const { BloomFile } = await import(new URL('/index.js', location.origin));
+      const questions = (word, count) => Array.from({ length: count }, (_, number) => `${word}-${number}`);
+      const told = [];
+      // As a whole, and page by page.
+      for (const hold of [undefined, 0]) {
+        for (const { file: name, keys } of table) {
+          const key = name === 'keyed' ? '676f6c64656e2074657374206b65792e' : undefined;
+          const file = await BloomFile.from(new URL(`/${name}.bloom`, location.origin), { key, hold });
+          const present = await file.containsMany(questions('key', keys));
+          const absent = questions('absent', 1000);
+          const answers = await file.containsMany(absent);
+          const wrong = absent.filter((_, at) => answers[at]);
+          told.push({ file: name, keys: present.filter(Boolean).length, falsePositives: wrong.length, first: wrong[0] ?? 'none' });
+          file.free();
+        }
+      }
+      return told;
+    }, table);
+    assert.deepEqual(found, [...table, ...table]);
+  }));
+});
+
+test('a file that changes under way is noticed in a window', async () => {
+  const [before, after] = ['sound', 'other'].map((name) => readFileSync(made(name)));
+  assert.equal(before.length, after.length);
+  // By its version, where the server tells one, and by its pages.
+  for (const tag of ['"1"', undefined]) {
+    const files = { '/changing': before, tag };
+    await serve(files, {}, (address) => window(address, async (page) => {
+      const ask = (keys) => page.evaluate(async (keys) => {
+        const { BloomFile } = await import(new URL('/index.js', location.origin));
+        globalThis.file ??= await BloomFile.from(new URL('/changing', location.origin), { hold: 0 });
+        return globalThis.file.containsMany(keys).catch((error) => error.code);
+      }, keys);
+      assert.deepEqual(await ask(['key-5']), [true]);
+      files['/changing'] = after;
+      if (tag) files.tag = '"2"';
+      assert.equal(await ask(questions('key', 10_000)), 'changed');
+    }));
   }
+});
+
+test('a server of another origin says what may be seen of it, or the error says what is missing', async () => {
+  const shared = { 'access-control-allow-origin': '*', 'access-control-allow-headers': 'range' };
+  const files = { '/sound.bloom': readFileSync(made('sound')), tag: '"1"' };
+  await serve({}, {}, (address) => window(address, async (page) => {
+    const ask = (other) => page.evaluate(async (other) => {
+      const { BloomFile } = await import(new URL('/index.js', location.origin));
+      return BloomFile.from(new URL('/sound.bloom', other), { hold: 0 }).then((file) => file.contains('key-5'), (error) => `${error.code}: ${error.message}`);
+    }, other);
+    await serve(files, shared, async (other) => {
+      assert.match(await ask(other), /^read: .*Access-Control-Expose-Headers: Content-Range, ETag/);
+    });
+    await serve(files, { ...shared, 'access-control-expose-headers': 'Content-Range, ETag' }, async (other) => {
+      assert.equal(await ask(other), true);
+    });
+  }));
 });

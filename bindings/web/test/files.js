@@ -1,6 +1,6 @@
 // What the tests of Node and of the browser share: the command, files that it made, golden files.
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
@@ -46,4 +46,57 @@ export function goldenTable() {
     }
   }
   return rows;
+}
+
+/** Files whose keys were made of texts in some form: what each text is answered, and a key as bytes. */
+export function forms() {
+  const sums = ['5D41402ABC4B2A76B9719D911017C592', '7D793037A0760186574B0282F2F435E7'];
+  const cases = [
+    // That of the README of bloomfile.
+    ['--hex', sums, { [sums[0]]: 1, [sums[1].toLowerCase()]: 1, '098f6bcd4621d373cade4e832627b4f6': 0, wolf: 3, '5D4': 3 }, Buffer.from(sums[0], 'hex')],
+    ['--lower', ['Sheep', 'ÄRGER'], { SHEEP: 1, ärger: 1, WOLF: 0 }, Buffer.from('sheep')],
+    ['--trim', ['  two words\t'], { ' two words  ': 1, 'two words': 1, twowords: 0 }, Buffer.from('two words')],
+    ['--trim --hex', [' 00fF'], { '00ff ': 1, '00fe': 0, ' 0 0': 3 }, Buffer.from([0, 255])],
+    ['--encoding le64', ['17', '-1', '258'], { 258: 1, '0017': 1, '-1': 1, '18446744073709551615': 1, 18: 0, '18446744073709551616': 3, 1.5: 3, '': 3 }, Buffer.from([2, 1, 0, 0, 0, 0, 0, 0])],
+    ['--encoding be64', ['258'], { 258: 1, 259: 0, x: 3 }, Buffer.from([0, 0, 0, 0, 0, 0, 1, 2])],
+    ['--encoding decimal', ['7'], { '+007': 1, 8: 0, '0x7': 3 }, Buffer.from('7')],
+    ['--crlf', ['sheep\r'], { sheep: 1, wolf: 0 }, Buffer.from('sheep')],
+  ];
+  return cases.map(([options, list, answers, bytes], at) => {
+    const path = `${folder}/form${at}.bloom`;
+    if (!existsSync(path)) {
+      writeFileSync(`${folder}/form${at}`, list.map((line) => `${line}\n`).join(''));
+      bloomfile('build', '-q', path, `${folder}/form${at}`, '-n', '1000', '-p', '0.0000001', ...options.split(' '));
+    }
+    return { path, options, answers, bytes };
+  });
+}
+
+/** The table of keys and their hashes. */
+export function keyVectors() {
+  const rows = readFileSync(`${root}docs/encoding.md`, 'utf8').matchAll(/^\| (\S.*?) \| (\w*) ?\| (\d+) \| (0x[0-9a-f]{16}) \|$/gm);
+  return [...rows].map(([, key, encoding, seed, hash]) => ({ key: key.replaceAll('`', '').trim().replace('−', '-'), encoding, seed, hash: BigInt(hash) }));
+}
+
+/** A file that was copied while keys were added, of whose last page more is set than was. */
+export async function unverifiable() {
+  const path = `${folder}/unverifiable.bloom`;
+  bloomfile('create', '-q', path, '-n', '20k', '-p', '0.01');
+  const adding = spawn(command, ['add', '-q', path, '-'], { stdio: ['pipe', 'ignore', 'inherit'] });
+  try {
+    adding.stdin.write('sheep\n');
+    for (const end = Date.now() + 20_000; ; await new Promise((go) => setTimeout(go, 20))) {
+      if (JSON.parse(bloomfile('inspect', '--json', path)).journal_records > 0) break;
+      if (Date.now() > end) throw new Error('the key is not added in time');
+    }
+    const bytes = readFileSync(path);
+    const free = bytes.indexOf(0, bytes.length - 4096);
+    bytes[free] = 0x7f;
+    writeFileSync(`${folder}/doubtful.bloom`, bytes);
+  } finally {
+    const ended = new Promise((go) => adding.on('close', go));
+    adding.stdin.end();
+    await ended;
+  }
+  return `${folder}/doubtful.bloom`;
 }

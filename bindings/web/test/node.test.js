@@ -1,14 +1,17 @@
 // The package in Node: answers, errors, little memory, and files that change under way.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, openAsBlob, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, openAsBlob, readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
 
 import { BloomFile, BloomFileError, compare, explain } from '../pkg/index.js';
-import { bloomfile, folder, goldenFolder, goldenTable, large, questions } from './files.js';
+import { bloomfile, folder, forms, goldenFolder, goldenTable, keyVectors, large, questions } from './files.js';
 
+/** The CRC-32 of bytes, which gzip writes at its end. */
+const crc32 = (bytes) => gzipSync(bytes).readUInt32LE(gzipSync(bytes).length - 8);
 const golden = (name) => readFileSync(`${goldenFolder}/${name}.bloom`);
 const key = '676f6c64656e2074657374206b65792e';
 const from = (name, source, options) => BloomFile.from(source, name === 'keyed' ? { key, ...options } : options);
@@ -105,6 +108,85 @@ test('keys are strings or bytes', async () => {
   }
 });
 
+test('texts are read in the form that the file records', async () => {
+  for (const { path, options, answers, bytes } of forms()) {
+    // In memory, and page by page.
+    for (const hold of [0, undefined]) {
+      const file = await BloomFile.from(await openAsBlob(path), { hold });
+      const texts = Object.keys(answers);
+      const first = texts.find((text) => answers[text] === 1);
+      assert.deepEqual([...await file.ask(texts)], Object.values(answers), options);
+      // Bytes are keys as they are, alone and among texts.
+      assert.deepEqual([...await file.ask([first, bytes, first])], [1, 1, 1], options);
+      assert.equal(await file.contains(bytes), true, options);
+      for (const [text, answer] of Object.entries(answers)) {
+        if (answer < 2) assert.equal(await file.contains(text), answer === 1, `${options}: ${text}`);
+        else await assert.rejects(file.contains(text), { code: 'not-a-key' }, `${options}: ${text}`);
+      }
+      const refused = texts.find((text) => answers[text] === 3);
+      if (refused !== undefined) {
+        await assert.rejects(file.containsMany([first, refused]), (error) => {
+          assert.equal(error.code, 'not-a-key');
+          assert.ok(error.message.startsWith(`“${refused}” is no key of this file, whose keys are `), error.message);
+          return true;
+        });
+        // What one call refuses is nothing to another that is under way.
+        const [mixed, sound] = await Promise.all([file.ask([refused, first]), file.ask([first, first])]);
+        assert.deepEqual([[...mixed], [...sound]], [[3, 1], [1, 1]]);
+      }
+      // More than are asked at a time.
+      const many = Array.from({ length: 2000 }, (_, at) => texts[at % texts.length]);
+      assert.deepEqual([...await file.ask(many)], many.map((text) => answers[text]));
+      file.free();
+    }
+  }
+});
+
+test('a form that is not known takes bytes alone', async () => {
+  const path = made('unknown-form');
+  bloomfile('build', '-q', path, `${folder}/agree`, '-n', '50k', '-p', '0.01', '--meta', 'keys.fork=rot13');
+  const bytes = readFileSync(path);
+  for (let at = bytes.indexOf('keys.fork'); at >= 0; at = bytes.indexOf('keys.fork', at + 1)) {
+    bytes.write('keys.form', at);
+    // The checksum of a slot is in its last bytes.
+    const slot = at - (at % 4096);
+    bytes.writeUInt32LE(crc32(bytes.subarray(slot, slot + 4092)), slot + 4092);
+  }
+  const file = await BloomFile.from(bytes);
+  assert.equal(file.inspect().metadata['keys.form'], 'rot13');
+  await assert.rejects(file.contains(pages[0]), { code: 'unsupported', message: /keys\.form cannot be rot13: no such form of keys is known; .*, or give keys as bytes$/ });
+  assert.equal(await file.contains(new TextEncoder().encode(pages[0])), true);
+  file.free();
+});
+
+test('the vectors of docs/encoding.md: each key falls where its hash says', async () => {
+  const vectors = keyVectors();
+  assert.equal(vectors.length, 8);
+  const empty = new Map();
+  for (const { key, encoding, seed, hash } of vectors) {
+    const parameters = ['--seed', seed, ...(encoding ? ['--encoding', encoding] : [])];
+    const path = made(`vectors${parameters.join('')}`);
+    if (!empty.has(path)) bloomfile('create', '-q', path, '-n', '10M', '-p', '0.01', '-l', 'line', '--journal', '0', ...parameters);
+    empty.set(path, readFileSync(path));
+    const bytes = Buffer.from(empty.get(path));
+    const probe = await BloomFile.from(new Blob([bytes]), { hold: 0 });
+    const [segment] = probe.inspect().segments;
+    probe.free();
+    const blocks = BigInt(segment.geometry.blocks);
+    assert.ok(segment.pages > 2000, String(segment.pages));
+    // The block of a hash is its share of the blocks, and a line is a block of 64 bytes.
+    const page = Number(((hash * blocks) >> 64n) / 64n);
+    const start = segment.offset + segment.table_bytes + 4096 * page;
+    bytes[start + 1] ^= 1;
+    const file = await BloomFile.from(new Blob([bytes]), { hold: 0 });
+    assert.deepEqual([...await file.ask([key])], [2], `${key} ${encoding} ${seed}`);
+    file.free();
+    const held = await BloomFile.from(bytes);
+    assert.deepEqual([...await held.ask([key])], [2], `${key} ${encoding} ${seed}`);
+    held.free();
+  }
+});
+
 test('a damaged page is an error where it is asked', async () => {
   const bytes = readFileSync(made('agree'));
   bytes[bytes.length - 5 * 4096] ^= 1;
@@ -153,6 +235,7 @@ async function serve(state, work) {
   const server = createServer((request, response) => {
     const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
     const { bytes } = state;
+    if (state.status) return response.writeHead(state.status).end('not now');
     if (state.tag) response.setHeader('etag', state.tag);
     if (!range || state.whole) {
       response.end(bytes);
@@ -160,7 +243,7 @@ async function serve(state, work) {
     }
     const [start, end] = [Number(range[1]), Math.min(Number(range[2]) + 1, bytes.length)];
     state.sent = (state.sent ?? 0) + end - start;
-    response.writeHead(206, { 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` });
+    response.writeHead(206, state.bare ? {} : { 'content-range': `bytes ${start}-${end - 1}/${state.length ?? bytes.length}` });
     response.end(bytes.subarray(start, end));
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
@@ -193,6 +276,50 @@ test('from a web server, in ranges', async () => {
     assert.equal(file.held, true);
     file.free();
   });
+});
+
+test('what a web server does not give is told', async () => {
+  const state = { bytes: readFileSync(made('agree')), tag: '"1"', bare: true };
+  await serve(state, async (url) => {
+    await assert.rejects(BloomFile.from(url), { code: 'read', message: /Access-Control-Expose-Headers: Content-Range, ETag/ });
+    Object.assign(state, { bare: false, length: '*' });
+    await assert.rejects(BloomFile.from(url), { code: 'read', message: /a range of unknown length/ });
+    Object.assign(state, { length: undefined, status: 404 });
+    await assert.rejects(BloomFile.from(url), { code: 'read', message: /the server answers 404 Not Found$/ });
+    state.status = undefined;
+    const file = await BloomFile.from(url, { hold: 0 });
+    // An answer without an ETag, which is none of another version.
+    for (const status of [500, 503, 403]) {
+      state.status = status;
+      await assert.rejects(file.containsMany(pages), { code: 'read', message: new RegExp(`the server answers ${status} `) });
+    }
+    state.status = undefined;
+    assert.equal(await file.contains(pages[0]), true);
+    state.status = 416;
+    await assert.rejects(file.containsMany(pages), { code: 'changed' });
+    file.free();
+  });
+});
+
+test('a file that could not be opened is let go of', async () => {
+  const opened = () => readdirSync('/proc/self/fd').filter((id) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${id}`).startsWith(folder);
+    } catch {
+      return false;
+    }
+  });
+  writeFileSync(made('none'), '%PDF-1.7 something else');
+  const lost = readFileSync(made('agree'));
+  lost[lost.length - 5 * 4096] ^= 1;
+  writeFileSync(made('short'), lost.subarray(0, lost.length - 4096));
+  for (const [name, options] of [['none', {}], ['short', {}], ['agree', { key: 'no key' }], ['agree', { key }]]) {
+    await assert.rejects(BloomFile.from(pathToFileURL(made(name)), options), BloomFileError);
+  }
+  await assert.rejects(BloomFile.from(pathToFileURL(folder)));
+  // They are closed on the side.
+  for (const end = Date.now() + 5000; opened().length && Date.now() < end;) await new Promise((go) => setTimeout(go, 10));
+  assert.deepEqual(opened(), []);
 });
 
 test('a file that changes under way is noticed', async () => {
@@ -304,7 +431,7 @@ test('the package is installed and imported by its names', () => {
   const [packed] = JSON.parse(npm('pack', fileURLToPath(new URL('../pkg', import.meta.url)), '--json'));
   assert.deepEqual(packed.files.map((file) => file.path).sort(), [
     'README.md', 'bloomfile.js', 'bloomfile_bg.wasm', 'bloomfile_delta.js', 'bloomfile_delta_bg.wasm',
-    'delta.d.ts', 'delta.js', 'index.d.ts', 'index.js', 'package.json',
+    'delta.d.ts', 'delta.js', 'index.d.ts', 'index.js', 'package.json', 'shared.js',
   ]);
   writeFileSync(`${at}/package.json`, '{ "private": true, "type": "module" }');
   npm('install', `./${packed.filename}`);
