@@ -12,6 +12,8 @@ import { bloomfile, folder, forms, goldenFolder, goldenTable, large, questions, 
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const pagePath = fileURLToPath(new URL('../pkg/page.html', import.meta.url));
+/** The same as the command writes it, which has it from the last time that it was taken over. */
+const shippedPath = `${folder}/app.html`;
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const pictures = process.env.BLOOMFILE_SCREENSHOTS;
 const made = (name) => `${folder}/${name}.bloom`;
@@ -36,7 +38,7 @@ test.before(async () => {
 test.after(() => browser?.close());
 
 /** Opens the page and gives it to `work`; whatever it asks the network or complains about is an error. */
-async function visit(options, work) {
+async function visit({ path = pagePath, ...options }, work) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
   const page = await context.newPage();
   const complaints = [];
@@ -44,7 +46,7 @@ async function visit(options, work) {
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => /^(file|data|blob):/.test(request.url()) || complaints.push(request.url()));
   try {
-    await page.goto(`file://${pagePath}`);
+    await page.goto(`file://${path}`);
     await page.waitForSelector('body[data-ready]', { state: 'attached' });
     await work(page);
     assert.deepEqual(complaints, []);
@@ -94,40 +96,45 @@ test('the page is one small file', () => {
   assert.doesNotMatch(readFileSync(pagePath, 'utf8'), /(src|href)="(?!data:)/);
 });
 
-test('a sound file: what it is, and its keys as they are typed', async () => {
-  await visit({}, async (page) => {
-    await open(page, made('sound'));
-    assert.equal(await content(page, '#file-title'), 'sound.bloom');
-    assert.match(await content(page, '#file-kind'), /^A Bloom filter \(bloomfile format 1\)/);
-    await until(page, () => document.querySelector('#health').classList.contains('good'));
-    assert.match(await content(page, '#health-text'), /^All \d+ pages are as written\./);
-    assert.match(await content(page, '#cards'), /Keys, about(39|40),\d{3}/);
-    assert.match(await content(page, '#metadata'), /<b>no markup<\/b>/);
-    assert.equal(await page.locator('#map rect.broken').count(), 0);
-    // The charts and figures of the report that the command writes.
-    const written = `${folder}/report.html`;
-    bloomfile('inspect', made('sound'), '--html', written);
-    const report = readFileSync(written, 'utf8');
-    const texts = (html, tag) => [...html.matchAll(new RegExp(`<${tag}[^>]*>([^<]*)</${tag}>`, 'g'))].map(([, text]) => text);
-    const charts = await page.locator('#charts').innerHTML();
-    assert.deepEqual(texts(charts, 'figcaption'), texts(report, 'figcaption'));
-    assert.ok(texts(charts, 'h2').includes('Keys per block, against the Poisson law'));
-    assert.ok(texts(charts, 'figcaption').length >= 3);
-    const digest = /<th scope="row">Digest<\/th><td>([0-9a-f]{64})</.exec(report)[1];
-    assert.ok((await content(page, '#parameters')).includes(digest));
-    assert.match(await content(page, '#checks'), /all \d+ are as written/);
-    assert.match(await content(page, '#advice'), /^Advice: nothing to do/);
-    await page.locator('#keys').pressSequentially('key-7');
-    await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in, 0'));
-    await page.locator('#keys').pressSequentially('\nno such key');
-    await until(page, () => document.querySelector('#count').textContent.startsWith('2 keys: 1 may be in, 1 certainly not.'));
-    assert.equal(await page.locator('#answers td.absent').count(), 1);
-    await page.fill('#page', '2');
-    await page.click('#jump button');
-    await page.waitForSelector('.hex');
-    assert.match(await content(page, '#one'), /^Page 2 of segment 0, bytes .*: it is as written\. Its entry: CRC-32 [0-9a-f]{8}, \d/);
-  });
+test('a sound file: what it is, and its keys as they are typed', () => visit({}, sound));
+
+test('the same in the page that the command writes', async () => {
+  bloomfile('inspect', '--app', shippedPath);
+  await visit({ path: shippedPath }, sound);
 });
+
+async function sound(page) {
+  await open(page, made('sound'));
+  assert.equal(await content(page, '#file-title'), 'sound.bloom');
+  assert.match(await content(page, '#file-kind'), /^A Bloom filter \(bloomfile format 1\)/);
+  await until(page, () => document.querySelector('#health').classList.contains('good'));
+  assert.match(await content(page, '#health-text'), /^All \d+ pages are as written\./);
+  assert.match(await content(page, '#cards'), /Keys, about(39|40),\d{3}/);
+  assert.match(await content(page, '#metadata'), /<b>no markup<\/b>/);
+  assert.equal(await page.locator('#map rect.broken').count(), 0);
+  // The charts and figures of the report that the command writes.
+  const written = `${folder}/report.html`;
+  bloomfile('inspect', made('sound'), '--html', written, '--force');
+  const report = readFileSync(written, 'utf8');
+  const texts = (html, tag) => [...html.matchAll(new RegExp(`<${tag}[^>]*>([^<]*)</${tag}>`, 'g'))].map(([, text]) => text);
+  const charts = await page.locator('#charts').innerHTML();
+  assert.deepEqual(texts(charts, 'figcaption'), texts(report, 'figcaption'));
+  assert.ok(texts(charts, 'h2').includes('Keys per block, against the Poisson law'));
+  assert.ok(texts(charts, 'figcaption').length >= 3);
+  const digest = /<th scope="row">Digest<\/th><td>([0-9a-f]{64})</.exec(report)[1];
+  assert.ok((await content(page, '#parameters')).includes(digest));
+  assert.match(await content(page, '#checks'), /all \d+ are as written/);
+  assert.match(await content(page, '#advice'), /^Advice: nothing to do/);
+  await page.locator('#keys').pressSequentially('key-7');
+  await until(page, () => document.querySelector('#count').textContent.startsWith('1 key: 1 may be in, 0'));
+  await page.locator('#keys').pressSequentially('\nno such key');
+  await until(page, () => document.querySelector('#count').textContent.startsWith('2 keys: 1 may be in, 1 certainly not.'));
+  assert.equal(await page.locator('#answers td.absent').count(), 1);
+  await page.fill('#page', '2');
+  await page.click('#jump button');
+  await page.waitForSelector('.hex');
+  assert.match(await content(page, '#one'), /^Page 2 of segment 0, bytes .*: it is as written\. Its entry: CRC-32 [0-9a-f]{8}, \d/);
+}
 
 /** Drags a file over an element and drops it there, as a user does. */
 async function drop(page, path, selector) {
