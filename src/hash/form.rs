@@ -137,7 +137,11 @@ impl Form {
 
 /// The value comes from a file: it is not to end a message and begin another.
 fn unknown(pair: &'static str, value: &str) -> Error {
-    Error::parameter(pair, value.escape_debug(), "no such form of keys is known; use a newer bloomfile")
+    Error::parameter(
+        pair,
+        value.escape_debug(),
+        "no such form of keys is known; use a newer bloomfile",
+    )
 }
 
 /// Each character by itself becomes lower case, as Unicode has it; bytes that are not UTF-8 stay.
