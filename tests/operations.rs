@@ -198,9 +198,35 @@ fn files_of_any_sizes_are_merged() {
     assert!(filter.segments() > segments && (0..200_000).all(|n| filter.contains(key(7, n))));
     filter.close().unwrap();
     assert!(verify(&out).unwrap().is_sound());
-    // F-16: a segment takes as many adds as it is for itself, whatever the sizes of the others are.
-    for segment in inspect(&out).unwrap().segments {
-        let capacity = segment.capacity.unwrap_or(u64::MAX);
+}
+
+/// A segment takes as many adds as it is for itself, whatever the sizes of the others are: a merge of
+/// several of much the same size grew only when the newest was far above its rate.
+#[test]
+fn f16_a_merged_file_grows_when_its_newest_segment_is_full() {
+    let folder = Folder::new();
+    let mut paths = Vec::new();
+    for capacity in [20_011u64, 20_507, 21_001] {
+        let path = folder.at(&format!("{capacity}"));
+        let options = Options::new().capacity(capacity).false_positive_rate(0.01);
+        let mut builder = options.start_build(&path).unwrap();
+        for number in 0..capacity / 2 {
+            builder.add([capacity, number].map(u64::to_le_bytes).concat());
+        }
+        builder.finish().unwrap();
+        paths.push(path);
+    }
+    let out = folder.at("out");
+    assert_eq!(SetOperation::new().union(&paths, &out).unwrap().segments, 3);
+    let filter = Filter::open(&out).unwrap();
+    for number in 0..40_000u64 {
+        filter.add(number.to_le_bytes()).unwrap();
+    }
+    filter.close().unwrap();
+    let segments = inspect(&out).unwrap().segments;
+    assert_eq!(segments.len(), 4);
+    for segment in segments {
+        let capacity = segment.capacity.unwrap();
         assert!(segment.adds <= capacity, "{} adds in a segment for {capacity}", segment.adds);
     }
 }
