@@ -175,7 +175,7 @@ fn interleavings_of_syncs_in_groups_lose_nothing() {
 }
 
 /// Counters that are counted and synced, in a file without a journal, while another thread rotates: the
-/// rollover takes over what is not synced, and a sync that comes meanwhile does not take it for done.
+/// rollover takes over what is not synced, and a sync that comes then does not take it for done.
 fn run_rollovers() {
     let medium = new_filter_of(Kind::COUNTING_ROTATING, Geometry::line(8, 1).unwrap(), 0, None);
     let engine = Arc::new(Engine::open(medium.clone()).unwrap());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::host::Host;
@@ -447,14 +448,14 @@ fn folders_between(host: &Host) -> Vec<PathBuf> {
 
 /// Pulls, and sends a signal as soon as there is a folder for the versions between. Tells whether that
 /// ended it: it may have been done already.
-fn stop(host: &Host, signal: &str, status: Option<i32>) -> bool {
+fn stop(host: &Host, signal: Signal, status: Option<i32>) -> bool {
     std::fs::copy(host.path("first"), host.path("pulled.bloom")).unwrap();
     let mut child = host.command("pull -q site pulled.bloom").spawn().unwrap();
     while folders_between(host).is_empty() && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
-    let id = child.id().to_string();
-    let _ = Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap();
+    // From here, and not by a program: the folder is there for a moment.
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
     let ended = child.wait().unwrap().code();
     assert!(ended == Some(0) || ended == status, "{signal}: {ended:?}");
     ended == status
@@ -467,15 +468,17 @@ fn a_pull_that_is_interrupted_leaves_no_folder_and_one_that_is_killed_until_the_
     host.run("pull -q site pulled.bloom").ends(0);
     std::fs::copy(host.path("pulled.bloom"), host.path("first")).unwrap();
     host.publish_more(12);
-    for (signal, status) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
-        let stopped = (0..50).any(|_| {
+    let signals = [(Signal::SIGHUP, 129), (Signal::SIGINT, 130), (Signal::SIGTERM, 143)];
+    for (signal, status) in signals {
+        let stopped = (0..500).any(|_| {
             let stopped = stop(&host, signal, Some(status));
             assert_eq!(folders_between(&host), [] as [PathBuf; 0], "{signal}");
             stopped
         });
         assert!(stopped, "{signal}: it was never in time");
     }
-    let left = (0..50).any(|_| stop(&host, "KILL", None) && !folders_between(&host).is_empty());
+    let kill = || stop(&host, Signal::SIGKILL, None) && !folders_between(&host).is_empty();
+    let left = (0..500).any(|_| kill());
     assert!(left, "it was never in time");
     host.run("pull -q site pulled.bloom").ends(0);
     host.is_current();
