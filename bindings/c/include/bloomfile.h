@@ -173,6 +173,11 @@
 #define BLOOMFILE_ERROR_NOT_IN_PLACE -28
 
 /**
+ * What would be made in memory is longer than was allowed.
+ */
+#define BLOOMFILE_ERROR_TOO_LONG -29
+
+/**
  * One cache line for each look-up; the default down to a rate of 0.1 %.
  */
 #define BLOOMFILE_LAYOUT_LINE 1

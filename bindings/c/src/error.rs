@@ -67,6 +67,8 @@ pub const BLOOMFILE_ERROR_NOT_A_DELTA: c_int = -26;
 pub const BLOOMFILE_ERROR_OTHER_VERSION: c_int = -27;
 /// The delta cannot be applied to an open filter: make a new file with it.
 pub const BLOOMFILE_ERROR_NOT_IN_PLACE: c_int = -28;
+/// What would be made in memory is longer than was allowed.
+pub const BLOOMFILE_ERROR_TOO_LONG: c_int = -29;
 
 /// What a call of this library may give back instead of an answer.
 pub(crate) struct Failure {
@@ -120,6 +122,7 @@ fn code(error: &Error) -> c_int {
         Error::NotADelta { .. } => BLOOMFILE_ERROR_NOT_A_DELTA,
         Error::OtherVersion { .. } => BLOOMFILE_ERROR_OTHER_VERSION,
         Error::NotInPlace { .. } => BLOOMFILE_ERROR_NOT_IN_PLACE,
+        Error::TooLong { .. } => BLOOMFILE_ERROR_TOO_LONG,
         Error::NumbersSpent { .. } => BLOOMFILE_ERROR_NUMBERS_SPENT,
         Error::Locked => BLOOMFILE_ERROR_LOCKED,
         Error::Busy => BLOOMFILE_ERROR_BUSY,
@@ -236,6 +239,7 @@ pub extern "C" fn bloomfile_error_name(code: c_int) -> *const c_char {
         BLOOMFILE_ERROR_NOT_A_DELTA => c"not a delta",
         BLOOMFILE_ERROR_OTHER_VERSION => c"other version",
         BLOOMFILE_ERROR_NOT_IN_PLACE => c"not in place",
+        BLOOMFILE_ERROR_TOO_LONG => c"too long",
         _ => c"unknown",
     };
     name.as_ptr()
@@ -314,6 +318,7 @@ mod tests {
                 BLOOMFILE_ERROR_OTHER_VERSION,
             ),
             (Error::NotInPlace { reason: text() }, BLOOMFILE_ERROR_NOT_IN_PLACE),
+            (Error::TooLong { bytes: 2, most: 1 }, BLOOMFILE_ERROR_TOO_LONG),
             (
                 Error::Incompatible { parameter: "", left: text(), right: text() },
                 BLOOMFILE_ERROR_INCOMPATIBLE,

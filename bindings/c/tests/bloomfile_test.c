@@ -49,7 +49,7 @@ static void versions(void)
     CHECK(bloomfile_error_code() == BLOOMFILE_OK && bloomfile_error_os() == 0);
     CHECK(strcmp(bloomfile_error_name(BLOOMFILE_ERROR_LOCKED), "locked") == 0);
     CHECK(strcmp(bloomfile_error_name(12345), "unknown") == 0);
-    for (int code = 0; code >= BLOOMFILE_ERROR_NOT_IN_PLACE; code--)
+    for (int code = 0; code >= BLOOMFILE_ERROR_TOO_LONG; code--)
         CHECK(strcmp(bloomfile_error_name(code), "unknown") != 0);
     bloomfile_string_free(NULL);
 }

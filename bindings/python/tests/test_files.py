@@ -183,7 +183,7 @@ def test_damage_is_told():
     assert "sheep" in reader and reader.health == "damaged"
     with pytest.raises(bloomfile.DamagedError, match="page 0") as damaged:
         reader.check("sheep")
-    assert damaged.value.path == os.path.abspath("a.bloom")
+    assert damaged.value.path == "a.bloom"
     assert bloomfile.verify("a.bloom").pages_damaged == [0]
     with pytest.raises(bloomfile.DamagedError):
         bloomfile.open("a.bloom", verify=True)

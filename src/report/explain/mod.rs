@@ -110,6 +110,10 @@ pub(crate) enum DataPages<'a> {
     Known(Option<&'a Verification>),
 }
 
+/// Whether writers may change what is explained: bytes in memory stay as they are, and where there is
+/// nothing else (a browser), what asks for it costs space.
+const CHANGES: bool = cfg!(feature = "files");
+
 pub(crate) fn explain_medium(
     medium: &dyn ReadMedium,
     detail: Detail,
@@ -239,7 +243,7 @@ impl Explainer<'_> {
                 .all(|slot| slot[CRC_OFFSET..] == crc_of(&slot[..CRC_OFFSET]).to_le_bytes());
             let live = !whole && is_locked(self.medium)?;
             let now = signature(self.medium).ok();
-            if now == self.signature && !live || tries_left == 0 {
+            if !CHANGES || now == self.signature && !live || tries_left == 0 {
                 return Ok(slots);
             }
             self.signature = now;
@@ -253,7 +257,7 @@ impl Explainer<'_> {
     /// Whether a slot was written since the slots were read: what was read after them may be what the
     /// new one describes.
     fn is_overtaken(&self) -> bool {
-        signature(self.medium).ok() != self.signature
+        CHANGES && signature(self.medium).ok() != self.signature
     }
 
     /// A header page; zeros where the file has ended.

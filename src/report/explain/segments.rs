@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::headers::Parameters;
-use super::{DataPages, Detail, Explainer, Verification, Walk, span};
+use super::{CHANGES, DataPages, Detail, Explainer, Verification, Walk, span};
 use crate::error::Error;
 use crate::file::{Health, JournalContents, PageJudge, Verdict, is_locked};
 use crate::format::{
@@ -251,7 +251,7 @@ impl Explainer<'_> {
     fn excuse(&self, pages: &mut [Page]) -> Walk {
         let in_doubt =
             |page: &Page| matches!(page, Page::Unverifiable | Page::Damaged | Page::Lost);
-        if !pages.iter().any(in_doubt) {
+        if !CHANGES || !pages.iter().any(in_doubt) {
             return Ok(());
         }
         // In this order: a writer that let go of its lock before has written a slot before that.
