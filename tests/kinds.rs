@@ -191,6 +191,7 @@ fn readers_count_as_the_filter_does() {
         filter.remove(key(7)).unwrap();
         filter.close().unwrap();
         assert_eq!(reader.count_estimate(key(7)), Some(6), "{name}: of a reader opened before");
+        drop(reader);
         let mut bytes = std::fs::read(&path).unwrap();
         // Every page of the newest segment is lost.
         let newest = inspect(&path).unwrap().segments.pop().unwrap();
