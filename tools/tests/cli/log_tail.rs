@@ -385,9 +385,13 @@ fn the_tail_of_a_log_is_not_lost() {
         tail(&sandbox, &format!("add{key}"), seed);
         let lines = sandbox.read("log").iter().filter(|&&byte| byte == b'\n').count();
         let check = format!("check -c a.bloom{key} --from log");
-        sandbox.run(&check).is(0, &format!("{lines}\n"), "");
+        let found = sandbox.run(&check);
+        assert_eq!((found.code, found.out), (Some(0), format!("{lines}\n")));
+        // A kill that comes when the journal is full leaves pages that no records explain: both say so.
+        let doubtful = found.err.contains("cannot be verified");
+        assert!(doubtful || found.err.is_empty(), "{}", found.err);
         let said = sandbox.run("verify a.bloom");
-        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(said.code, Some(if doubtful { 2 } else { 0 }), "{said:?}");
         println!("{kind}: {:?}", started.elapsed());
     }
 }
